@@ -29,6 +29,12 @@
 #define ROSE_ENTRY_PRECEDED		0x08
 
 /*
+ * Comes later, too: when it was taken back (rose_supersede.c).  Readers look at the hint; of one that was committed, somebody who sets
+ * another hint at the same moment may undo that, which does no harm.  write_lock.
+ */
+#define ROSE_ENTRY_TAKEN_BACK	0x10
+
+/*
  * An entry.  All but the fields marked otherwise are constant while the entry
  * is in the list, and as long as somebody may still look at it after that.
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_supersede.c
- *	  What a transaction supersedes of its own versions in C0.
+ *	  What a transaction supersedes of its own versions in C0, and of PARTIALs of others.
  *
  * Others see all that a transaction has written, or nothing.  It is the transaction
  * itself that sees its commands one by one.  So of the versions that it has written of a
@@ -9,7 +9,14 @@
  *
  * - nobody has a snapshot that stands between the two, nor asks for the older one by its name (told_apart);
  * - the newer one cannot be rolled back without the older one (undone_apart);
- * - the newer one is whole: a row, or a tombstone.
+ * - the newer one is whole, a row or a tombstone; or it is a PARTIAL that has all the columns of the older one, a
+ *	 PARTIAL, too, and there is nothing whole between them: whoever puts the newer one together takes no value of the
+ *	 older one, and finds the same below it, if there is anything.
+ *
+ * PARTIALs are read from the newest one down to what is whole.  So of those that earlier transactions have written
+ * one after the other, the newest that every snapshot sees (everyone_sees) leaves older ones without use in the same
+ * way, whatever becomes of the transaction that writes now.  Of whole rows the newest one is all that is
+ * read, and the others wait for the spill.
  *
  * Neither is one that was rolled back.  Such a version is dead: it gets the hint of
  * aborted ones, so nobody finds it any more.
@@ -54,6 +61,7 @@ typedef struct SupersedeWalk
 	const RoseOwnRules *rules;
 	const RoseMemEntryShared *newest;
 	const RoseMemEntryShared *above;	/* the next newer whole version that stays */
+	const RoseMemEntryShared *settled;	/* the newest PARTIAL of others that everybody sees, or NULL */
 	RoseArenaPtr tombstone;		/* one that may go if there is an older one, or 0 */
 	int			ndead;			/* that were taken back */
 	RoseArenaPtr dead[SUPERSEDE_LOOKS];
@@ -62,7 +70,7 @@ typedef struct SupersedeWalk
 static inline bool
 is_dead(const RoseMemEntryShared *entry)
 {
-	return (entry->hints & ROSE_MEM_HINT_ABORTED) != 0;
+	return (entry->hints & ROSE_MEM_HINT_ABORTED) != 0 || (entry->flags & ROSE_ENTRY_TAKEN_BACK) != 0;
 }
 
 static void
@@ -70,6 +78,7 @@ kill(SupersedeWalk *walk, RoseArenaPtr ptr)
 {
 	RoseMemEntryShared *entry = rose_mementry_at(ptr);
 
+	entry->flags |= ROSE_ENTRY_TAKEN_BACK;
 	entry->hints |= ROSE_MEM_HINT_ABORTED;
 	walk->memtable->nsuperseded++;
 	walk->memtable->superseded += rose_mementry_piece_bytes(entry);
@@ -98,16 +107,58 @@ stays(SupersedeWalk *walk, RoseArenaPtr ptr)
 	return entry->op == ROSE_OP_TOMBSTONE;
 }
 
-/* Look at one more version; false: the rest is somebody else's. */
+/*
+ * Has a PARTIAL all the columns of an older one?  Those that were added since it was written it has not, nor has any
+ * bitmap bits for columns that were not there.
+ */
+static bool
+has_columns_of(const RoseMemEntryShared *newer, const RoseMemEntryShared *older)
+{
+	const bits8 *has = rose_mementry_present(newer);
+	const bits8 *asked = rose_mementry_present(older);
+
+	for (int i = 0; i < older->present_bytes; i++)
+		if ((asked[i] & ~(i < newer->present_bytes ? has[i] : 0)) != 0)
+			return false;
+	return true;
+}
+
+/*
+ * The same for one of another transaction.  One that is older than what everybody sees was committed before that, or never
+ * will be.
+ */
+static bool
+look_at_other(SupersedeWalk *walk, RoseArenaPtr ptr)
+{
+	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+
+	if (walk->newest->op != ROSE_OP_PARTIAL || entry->op != ROSE_OP_PARTIAL ||
+		walk->rules->everyone_sees == NULL)
+		return false;
+	if (walk->settled != NULL)
+	{
+		if (has_columns_of(walk->settled, entry))
+			kill(walk, ptr);
+	}
+	else if (walk->rules->everyone_sees(entry->xid))
+		walk->settled = entry;
+	return true;
+}
+
+/* Look at one more version; false: the rest is somebody else's, or of no concern. */
 static bool
 look_at(SupersedeWalk *walk, RoseArenaPtr ptr)
 {
 	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
 
 	if (!FullTransactionIdEquals(entry->xid, walk->newest->xid))
-		return false;
+		return look_at_other(walk, ptr);
 	if (TransactionIdIsValid(entry->subxid) && walk->rules->is_undone(entry->subxid))
 		kill(walk, ptr);
+	else if (walk->newest->op == ROSE_OP_PARTIAL && entry->op != ROSE_OP_PARTIAL)
+		return false;			/* what is older than a whole version went with that */
+	else if (walk->newest->op == ROSE_OP_PARTIAL && !has_columns_of(walk->newest, entry))
+		return true;
 	else if (!stays(walk, ptr))
 		kill(walk, ptr);
 	else if (entry->op != ROSE_OP_PARTIAL)
@@ -152,7 +203,7 @@ rose_c0_supersede(RoseC0Shared *c0, const RoseSchema *schema, const Datum *key,
 
 	Assert(LWLockHeldByMeInMode(&c0->write_lock, LW_EXCLUSIVE));
 	if (entry->next == 0 || rose_mementry_at(entry->next)->prefix != entry->prefix ||
-		(entry->op != ROSE_OP_PUT && entry->op != ROSE_OP_TOMBSTONE))
+		(entry->op != ROSE_OP_PUT && entry->op != ROSE_OP_TOMBSTONE && entry->op != ROSE_OP_PARTIAL))
 		return 0;
 	walk.memtable = &c0->memtables[c0->active];
 	rose_memlist_target(&target, schema, key, rose_schema_key_width(schema), ROSE_BEFORE_KEY, 0);

@@ -9,8 +9,9 @@
  * before the first one needs it.
  *
  * A key may come again and again.  Of what one transaction writes of it blindly only the
- * last row is of use, so the one before is taken back (rose_c0_supersede).  Where that
- * happens often, rows that are overtaken within one call are not even written.
+ * last row is of use, so the one before is taken back (rose_c0_supersede); of PARTIALs the
+ * last of those that have the same columns, and what batches before have left of those.
+ * Where that happens often, rows that are overtaken within one call are not even written.
  *
  * Locking: a writing section of C0 (rose_c0.h) while linking.
  *
@@ -18,8 +19,10 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 
+#include "lsm/snapshot/rose_horizon.h"
 #include "lsm/write/rose_blind.h"
 #include "lsm/write/rose_blind_entries.h"
 #include "lsm/write/rose_make_room.h"
@@ -55,7 +58,27 @@ nothing_is_undone(TransactionId subxid)
 	return false;
 }
 
-static const RoseOwnRules same_command = {are_two_commands, may_be_undone, nothing_is_undone};
+/* The horizon of the table that is written to, as of some moment; 0: nobody has asked. */
+static uint64 oldest;
+
+static bool
+everyone_sees(FullTransactionId xid)
+{
+	return U64FromFullTransactionId(xid) < oldest &&
+		TransactionIdDidCommit(XidFromFullTransactionId(xid));
+}
+
+/* It is of use only where there are PARTIALs, and not asked for in a writing section. */
+static void
+ask_horizon(RoseTree *tree, const RoseBlindRow *rows, int n)
+{
+	oldest = 0;
+	for (int i = 0; i < n && oldest == 0; i++)
+		if (rows[i].op == ROSE_OP_PARTIAL)
+			oldest = rose_horizon_oldest(tree->rel);
+}
+
+static const RoseOwnRules same_command = {are_two_commands, may_be_undone, nothing_is_undone, everyone_sees};
 
 static void
 require_key(RoseTree *tree, RoseOp op)
@@ -160,10 +183,30 @@ link_rows(RoseTree *tree, RoseVersion *version, const RoseBlindRow *rows, int n,
 }
 
 /*
+ * Does a later row of the same key leave an earlier one without use?  A PARTIAL only one that has no other columns: its
+ * entries in indexes are then made of columns that the later one has, too, and so has entries of, or of none that was sent.
+ */
+static bool
+overtakes(const RoseSchema *schema, const RoseBlindRow *later, const RoseBlindRow *earlier)
+{
+	if (earlier->op == ROSE_OP_TOMBSTONE)
+		return false;
+	if (later->op == ROSE_OP_PARTIAL)
+	{
+		if (earlier->op != ROSE_OP_PARTIAL)
+			return false;
+		for (int i = 0; i < ROSE_PRESENT_BYTES(schema->natts); i++)
+			if ((earlier->present[i] & ~later->present[i]) != 0)
+				return false;
+	}
+	return rose_key_compare(schema, earlier->key, later->key, schema->nkeys) == 0;
+}
+
+/*
  * Leave out rows that a later one of the same key overtakes, the order of the others
- * kept; returns how many are left.  Going backwards, the last whole row of each key is
- * entered under its hash; two of one hash keep each other from it, which leaves a row too
- * many.
+ * kept; returns how many are left.  Going backwards, the last row of each key is entered
+ * under its hash, and gives way to a whole one; two of one hash keep each other from it,
+ * which leaves a row too many.
  */
 static int
 leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, RoseBlindRow *left)
@@ -175,12 +218,10 @@ leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, R
 	for (int i = n - 1; i >= 0; i--)
 	{
 		int		   *at = &last[rose_key_hash(schema, rows[i].key) % BLIND_KEYS];
-		bool		overtaken = *at != 0 && rows[i].op != ROSE_OP_TOMBSTONE &&
-			rose_key_compare(schema, rows[i].key, rows[*at - 1].key, schema->nkeys) == 0;
 
-		if (overtaken)
+		if (*at != 0 && overtakes(schema, &rows[*at - 1], &rows[i]))
 			continue;
-		if (rows[i].op != ROSE_OP_PARTIAL)
+		if (*at == 0 || rows[i].op != ROSE_OP_PARTIAL)
 			*at = i + 1;
 		left[--from] = rows[i];
 	}
@@ -215,6 +256,7 @@ rose_blind_write(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *
 	int			nrows = n;
 	int			nagain = 0;
 
+	ask_horizon(tree, rows, n);
 	rose_new_version_stamp(&version, ROSE_OP_PUT, cid);
 	if (again && n > 1 && tree->schema->nkeys > 0)
 	{

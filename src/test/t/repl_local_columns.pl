@@ -130,7 +130,7 @@ is(down("SELECT count(*) FROM rose.verify('s')"), 0, 'rose.verify does not ask t
 sub change
 {
 	my $table = pick(qw(t t u p p f dropped old moved));
-	my $id = some(150);
+	my $id = pick(some(150), some(8));
 	my $to = $id + some(20);
 	my $kind = rand();
 
@@ -144,6 +144,7 @@ sub change
 	return "DELETE FROM $table WHERE id BETWEEN $id AND $to" if $kind < 0.45;
 	return "UPDATE $table SET id = id + 150 WHERE id BETWEEN $id AND $to AND NOT EXISTS (SELECT FROM $table o WHERE o.id BETWEEN $id + 150 AND $to + 150)" if $kind < 0.6;
 	return "DELETE FROM $table WHERE id BETWEEN $id AND $to; INSERT INTO $table SELECT g, 1, 'again' FROM generate_series($id, $id + 5) g ON CONFLICT DO NOTHING" if $kind < 0.7;
+	return "DO 'BEGIN FOR i IN 1..20 LOOP UPDATE $table SET a = a + i WHERE id BETWEEN $id AND $id + 3; UPDATE $table SET doc = doc || i WHERE id = $id + i % 5; END LOOP; END'" if $kind < 0.75;
 	return "UPDATE $table SET " . pick('a = a + 1', 'a = 5 - a', "doc = repeat('w', 3000)", 'a = a + 1, doc = doc') . " WHERE id BETWEEN $id AND $to";
 }
 

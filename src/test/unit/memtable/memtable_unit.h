@@ -39,7 +39,7 @@ extern void make_readers(void);
 extern void reader_enter(int reader);
 extern void reader_leave(int reader);
 
-/* ---- memtable_arrivals.c, memtable_keys.c, memtable_stress.c, memtable_recycle.c, memtable_interrupted.c ---- */
+/* ---- memtable_arrivals.c, memtable_keys.c, memtable_stress.c, memtable_recycle.c, memtable_interrupted.c, memtable_partial.c ---- */
 
 extern void test_arrivals(const RoseSchema *schema, uint64 max_number);
 extern void test_prefixes(void);
@@ -50,5 +50,6 @@ extern void test_recycling_full_leaves(RoseSchema *schema);
 extern void test_recycling_held(RoseSchema *schema, int first);
 extern void test_recycling_readers(RoseSchema *schema, uint64 max_number);
 extern void test_interrupted(RoseSchema *schema);
+extern void test_partials(RoseSchema *schema);
 
 #endif							/* MEMTABLE_UNIT_H */

@@ -621,6 +621,8 @@ main(void)
 	test_recycling_readers(&rowid_schema, 100000007);
 	test_recycling_readers(&bytes_schema, 2000);
 	test_recycling_readers(&bytes_schema, 100000007);
+	test_partials(&rowid_schema);
+	test_partials(&bytes_schema);
 	test_interrupted(&rowid_schema);
 	test_interrupted(&bytes_schema);
 	printf("# memtable: all checks passed\n");
