@@ -63,7 +63,7 @@ put_words(void)
 	static const char *const words[] = {"quick", "deposits", "sleep", "slyly", "final", "requests", "carefully", "bold", "packages", "above", "the", "ideas"};
 
 	putchar_unlocked('\t');
-	for (int n = between(2, 6); n > 0; n--)
+	for (int n = between(2, 4); n > 0; n--)
 		printf("%s%s", words[between(0, 11)], n > 1 ? " " : "");
 }
 
