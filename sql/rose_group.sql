@@ -408,6 +408,19 @@ ANALYZE rgr_early;
 SELECT q, EXISTS (SELECT FROM rgr_plan(q) line WHERE line ~ 'Rose Aggregate') AS vectors
 FROM unnest(ARRAY['SELECT k, count(v) FROM rgr_early GROUP BY k ORDER BY k', 'SELECT k, count(v) FROM rgr_early GROUP BY k ORDER BY k LIMIT 1', 'SELECT EXISTS (SELECT FROM rgr_early GROUP BY k HAVING count(v) > 5)']) q;
 DROP TABLE rgr_early;
+-- keys of which nothing is left to sort by
+CREATE TABLE rgr_constant (a int PRIMARY KEY, b int, m money) USING rose;
+INSERT INTO rgr_constant SELECT i, i % 5, (i % 5)::money FROM generate_series(1, 20000) i;
+ANALYZE rgr_constant;
+EXPLAIN (COSTS off) SELECT m, count(*) FROM rgr_constant WHERE m = 3::money GROUP BY m;
+SELECT m::numeric, count(*) FROM rgr_constant WHERE m = 3::money GROUP BY m;
+SELECT '3'::money::numeric, sum(a) FROM rgr_constant GROUP BY '3'::money;
+SET enable_hashagg = off;
+EXPLAIN (COSTS off) SELECT 'one' AS k, b, sum(a) FROM rgr_constant WHERE b = 2 GROUP BY 1, 2;
+SELECT 'one' AS k, b, sum(a) FROM rgr_constant WHERE b = 2 GROUP BY 1, 2;
+SELECT b, sum(a) FROM rgr_constant WHERE b = 7 GROUP BY b;
+RESET enable_hashagg;
+DROP TABLE rgr_constant;
 DROP TABLE rgr, rgr_heap, rgr_queries, rgr_times, rgr_many, rgr_many_heap, rgr_wrong, rgr_float, rgr_sums, rgr_other, rgr_parts, rgr_secret, rgr_ordered, rgr_single, rgr_answers, rgr_pairs;
 DROP SEQUENCE rgr_seq;
 DEALLOCATE rgr_q;

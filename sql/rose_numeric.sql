@@ -84,6 +84,31 @@ SELECT sum(v), avg(v) FROM rnu_long;
 SELECT sum(v), avg(v) FROM rnu_long_heap;
 SELECT k, sum(v), avg(v) FROM rnu_long GROUP BY k ORDER BY k;
 SELECT k, sum(v), avg(v) FROM rnu_long_heap GROUP BY k ORDER BY k;
+-- sums that are no numeric on their way, and are one in the end, or none
+CREATE TABLE rnu_huge (id int PRIMARY KEY, k int, v numeric) USING rose;
+CREATE TABLE rnu_huge_heap (LIKE rnu_huge INCLUDING ALL) USING heap;
+INSERT INTO rnu_huge_heap SELECT i, i % 3, CASE WHEN i % 1000 < 30 THEN (CASE WHEN i < 3000 THEN '' ELSE '-' END || '9e131071')::numeric ELSE i * 0.01 END FROM generate_series(0, 5999) i;
+INSERT INTO rnu_huge SELECT * FROM rnu_huge_heap;
+ANALYZE rnu_huge;
+CREATE FUNCTION rnu_huge_sums() RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	query text;
+BEGIN
+	FOREACH query IN ARRAY ARRAY['SELECT sum(v), avg(v) FROM @', 'SELECT k, sum(v), avg(v) FROM @ GROUP BY k', 'SELECT sum(v) FROM @ WHERE id < 3000', 'SELECT sum(v) FROM @ WHERE id < 3000 OR id = 9999', 'SELECT sum(v) FILTER (WHERE id < 1000 OR id >= 5000) FROM @'] LOOP
+		RETURN NEXT (SELECT count(*) FROM rnu_plan(replace(query, '@', 'rnu_huge')) line WHERE line ~ 'Rose Aggregate') || ' ' ||
+			(rnu_said(replace(query, '@', 'rnu_huge')) = rnu_said(replace(query, '@', 'rnu_huge_heap'))) || ' ' || left(rnu_said(replace(query, '@', 'rnu_huge'))::text, 120);
+	END LOOP;
+END $$;
+SELECT rnu_huge_sums();
+INSERT INTO rnu_huge VALUES (9999, 0, 'NaN');
+INSERT INTO rnu_huge_heap VALUES (9999, 0, 'NaN');
+SET rose.aggregate_memory = '4kB';
+SET rose.vector_rows = 7;
+SELECT rnu_huge_sums();
+RESET rose.vector_rows;
+RESET rose.aggregate_memory;
+DROP FUNCTION rnu_huge_sums;
+DROP TABLE rnu_huge, rnu_huge_heap;
 -- rows that are passed on
 SET rose.aggregate_sample = 0;
 ALTER TABLE rnu_long ALTER v SET (n_distinct = 20), ALTER k SET (n_distinct = 3);

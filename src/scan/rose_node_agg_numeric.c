@@ -5,8 +5,8 @@
  *
  * A numeric's digits are of base 10000.  Most values have few: such ones are made an integer of parts of 10000 to some power, and added up as
  * integers of 128 bits.  The power grows with the values that come.  What is too large or too fine, and a sum that would become too
- * large, goes to a numeric beside it, which core adds up; NaNs and infinities are counted there.  The sum is exact, so it does not matter
- * which value goes where.
+ * large, goes to a state of core's beside it, which has no limits but its result's; NaNs and infinities are counted there.  The sum is exact, so
+ * it does not matter which value goes where.
  *
  * The layout of a numeric's bytes is core's, and on its disks, so it does not change.  What is written is what core's serial function
  * writes (rose_node_agg_states_agree asks it).
@@ -21,6 +21,7 @@
 
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
+#include "nodes/execnodes.h"
 #include "port/pg_bswap.h"
 #include "utils/fmgrprotos.h"
 
@@ -31,9 +32,58 @@ struct RoseNodeNumericRest
 {
 	int64		nans;
 	int64		infinities[2];	/* positive ones, negative ones */
-	Size		room;			/* of the sum */
-	struct varlena *sum;		/* of values that are none of these, numeric; or NULL */
+	Datum		state;			/* core's, of values that are none of these; or 0 */
 };
+
+/* ---- core's state ---- */
+
+/* A call of one of core's functions of it in the place of an Agg node whose states are in the context. */
+static Datum
+call_core(PGFunction function, MemoryContext context, NullableDatum a, NullableDatum b)
+{
+	static AggState place;
+	static ExprContext econtext;
+	LOCAL_FCINFO(fcinfo, 2);
+	Datum		result;
+
+	NodeSetTag(&place, T_AggState);
+	place.curaggcontext = &econtext;
+	econtext.ecxt_per_tuple_memory = context;
+	InitFunctionCallInfoData(*fcinfo, NULL, 2, InvalidOid, (Node *) &place, NULL);
+	fcinfo->args[0] = a;
+	fcinfo->args[1] = b;
+	result = function(fcinfo);
+	econtext.ecxt_per_tuple_memory = NULL;
+	return result;
+}
+
+static Datum
+state_with(Datum state, Datum value, MemoryContext context)
+{
+	return call_core(numeric_avg_accum, context, (NullableDatum) {state, state == (Datum) 0},
+					 (NullableDatum) {value, false});
+}
+
+static Datum
+serialized(Datum state)
+{
+	return call_core(numeric_avg_serialize, CurrentMemoryContext, (NullableDatum) {state, false},
+					 (NullableDatum) {(Datum) 0, true});
+}
+
+/* The same state once more, in another context. */
+static Datum
+copy_state(Datum state, MemoryContext context)
+{
+	Datum		bytes = serialized(state);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	Datum		copy = call_core(numeric_avg_deserialize, context, (NullableDatum) {bytes, false},
+								 (NullableDatum) {(Datum) 0, true});
+
+	MemoryContextSwitchTo(old);
+	pfree(DatumGetPointer(bytes));
+	return copy;
+}
 
 /* ---- memory ---- */
 
@@ -43,22 +93,6 @@ rest_of(RoseNodeNumericSum *sum, RoseNodeAggMemory *memory)
 	if (sum->rest == NULL)
 		sum->rest = MemoryContextAllocZero(rose_node_agg_memory(memory), sizeof(RoseNodeNumericRest));
 	return sum->rest;
-}
-
-static void
-keep(RoseNodeNumericRest *rest, const struct varlena *value, MemoryContext context)
-{
-	Size		size = VARSIZE_ANY(value);
-
-	if (size > rest->room)
-	{
-		if (rest->sum != NULL)
-			pfree(rest->sum);
-		rest->room = 0;
-		rest->sum = MemoryContextAlloc(context, size * 2);
-		rest->room = size * 2;
-	}
-	memcpy(rest->sum, value, size);
 }
 
 void
@@ -73,10 +107,8 @@ rose_node_numeric_forget(RoseNodeAggMemory *memory, RoseNodeNumericSum *kept)
 	{
 		kept->rest = NULL;
 		*rest_of(kept, memory) = *rest;
-		kept->rest->room = 0;
-		kept->rest->sum = NULL;
-		if (rest->sum != NULL)
-			keep(kept->rest, rest->sum, memory->context);
+		if (rest->state != (Datum) 0)
+			kept->rest->state = copy_state(rest->state, memory->context);
 	}
 	MemoryContextDelete(old);
 }
@@ -220,14 +252,8 @@ add_to_rest(RoseNodeNumericSum *sum, Datum value, RoseNodeAggMemory *memory)
 {
 	RoseNodeNumericRest *rest = rest_of(sum, memory);
 	struct varlena *aligned = PG_DETOAST_DATUM(value);	/* or core makes copies, and leaves them */
-	struct varlena *total = aligned;
 
-	if (rest->sum != NULL)
-		total = (struct varlena *) DatumGetPointer(DirectFunctionCall2(numeric_add, PointerGetDatum(rest->sum),
-																	   PointerGetDatum(aligned)));
-	keep(rest, total, memory->context);
-	if (total != aligned)
-		pfree(total);
+	rest->state = state_with(rest->state, PointerGetDatum(aligned), memory->context);
 	if (PointerGetDatum(aligned) != value)
 		pfree(aligned);
 }
@@ -379,17 +405,19 @@ send_sum(StringInfo bytes, const RoseNodeNumericSum *sum)
 		pq_sendint16(bytes, (uint16) digits[i]);
 }
 
-/* The same with what is in the rest. */
+/* The same with what is in the rest: as core writes it, behind the number of values. */
 static void
 send_total(StringInfo bytes, const RoseNodeNumericSum *sum)
 {
-	Datum		total = DirectFunctionCall2(numeric_add, PointerGetDatum(sum->rest->sum), numeric_of_sum(sum));
-	Number		number;
+	Datum		total = state_with(copy_state(sum->rest->state, CurrentMemoryContext), numeric_of_sum(sum),
+								   CurrentMemoryContext);
+	const char *digits = VARDATA(DatumGetPointer(serialized(total))) + sizeof(int64);
+	uint32		n;
 
-	read_number((struct varlena *) DatumGetPointer(total), &number);
-	send_digits(bytes, number.ndigits, number.weight, number.negative, sum->scale);
-	for (int i = 0; i < number.ndigits; i++)
-		pq_sendint16(bytes, read_16(number.digits + i * sizeof(int16)));
+	memcpy(&n, digits, sizeof(n));
+	appendBinaryStringInfo(bytes, digits, 3 * sizeof(int32));
+	pq_sendint32(bytes, sum->scale);
+	appendBinaryStringInfo(bytes, digits + 4 * sizeof(int32), pg_ntoh32(n) * sizeof(int16));
 }
 
 Datum
@@ -404,7 +432,7 @@ rose_node_numeric_emit(const RoseNodeNumericSum *sum, bool *isnull)
 		return (Datum) 0;
 	pq_begintypsend(&bytes);
 	pq_sendint64(&bytes, sum->n - rest->nans - rest->infinities[0] - rest->infinities[1]);
-	if (rest->sum != NULL)
+	if (rest->state != (Datum) 0)
 		send_total(&bytes, sum);
 	else
 		send_sum(&bytes, sum);

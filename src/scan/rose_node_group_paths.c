@@ -153,11 +153,14 @@ core_path(GroupRequest *request, Path *path, AggStrategy strategy, AggSplit spli
 									(List *) request->extra->havingQual, costs, request->ngroups);
 }
 
+/* There is nothing to sort by where all keys are constants, or made so by the query's conditions. */
 static Path *
 sorted_path(GroupRequest *request, Path *path)
 {
 	PlannerInfo *root = request->root;
 
+	if (root->group_pathkeys == NIL)
+		return path;
 	return (Path *) create_sort_path(root, request->grouped, path, root->group_pathkeys, -1.0);
 }
 
