@@ -330,6 +330,7 @@ rose_object_access(ObjectAccessType access, Oid classid, Oid objectid, int subid
 		return;
 	}
 	rose_constraint_ddl_note(access, classid, objectid, subid);
+	rose_partition_ddl_note(access, classid, objectid, arg);
 	if (classid == ForeignServerRelationId && subid == 0)
 		rose_subscription_server_note(access, objectid);
 	if (classid != RelationRelationId)
@@ -493,6 +494,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	int			outer_indexes = rose_index_ddl_enter_command(pstmt->utilityStmt);
 	int			outer_keys = rose_rekey_enter_notes();
 	List	   *outer_claims = rose_constraint_ddl_enter();
+	List	   *outer_links = rose_partition_ddl_enter();
 	RoseOptionsCommand options;
 
 	rose_table_options_begin(&options);
@@ -510,12 +512,14 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 		rose_table_options_end(&options);
 		rose_rekey_end_command();
 		rose_constraint_ddl_check();
+		rose_partition_ddl_check();
 	}
 	PG_FINALLY();
 	{
 		rose_table_options_leave(&options);
 		rose_concurrently_leave(concurrently);
 		rose_constraint_ddl_leave(outer_claims);
+		rose_partition_ddl_leave(outer_links);
 		rose_rekey_leave_notes(outer_keys);
 		rose_index_ddl_leave_command(outer_indexes);
 		rose_own_snapshots_leave(outer);
@@ -621,7 +625,6 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 	bool		in_transaction = !IsA(stmt, TransactionStmt);
 	const char *snapshot = imported_snapshot(stmt);
 	RangeVar   *published = rose_publications_table_of(stmt);
-	RosePartitionCommand partitions = rose_partition_ddl_of(stmt);
 	const char *database = NULL;
 
 	rose_realtime_start_command(stmt);
@@ -652,7 +655,6 @@ rose_process_utility(PlannedStmt *pstmt, const char *query, bool read_only,
 		rose_index_file_note_dropped();
 		if (published != NULL)
 			rose_publications_check_member(published);
-		rose_partition_ddl_check(&partitions);
 	}
 }
 

@@ -13,18 +13,19 @@
  *
  * A table that one subscription has is not attached to one that another one has: both would write to it.
  *
- * Looked at when the command has been run, and has these tables locked.
+ * What a command does is heard from the hook on objects, whose tables it has locked, and not taken from its text: event triggers may have
+ * renamed them by the time when it has been run, and foreign tables become partitions, too.  It is looked at then.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/relation.h"
-#include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "lsm/tree/rose_relation.h"
@@ -32,36 +33,46 @@
 #include "tableam/rose_tableam.h"
 #include "rose_partition_ddl.h"
 
-static void
-note_subcommand(const AlterTableStmt *stmt, const AlterTableCmd *cmd, RosePartitionCommand *command)
+/* A table that has become a child of another one, or was one. */
+typedef struct Link
 {
-	switch (cmd->subtype)
-	{
-		case AT_AttachPartition:
-			command->parent = copyObject(stmt->relation);
-			command->attached = copyObject(castNode(PartitionCmd, cmd->def)->name);
-			break;
-		case AT_DetachPartition:
-		case AT_DetachPartitionFinalize:
-			command->detached = copyObject(castNode(PartitionCmd, cmd->def)->name);
-			break;
-		default:
-			break;
-	}
+	Oid			child;
+	Oid			parent;
+} Link;
+
+/* Of the command that is being run, in TopMemoryContext: it may consist of several transactions. */
+static List *links = NIL;
+
+void
+rose_partition_ddl_note(ObjectAccessType access, Oid classid, Oid objectid, void *arg)
+{
+	MemoryContext old;
+	Link	   *link;
+
+	if (access != OAT_POST_ALTER || classid != InheritsRelationId)
+		return;
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	link = palloc(sizeof(Link));
+	link->child = objectid;
+	link->parent = ((ObjectAccessPostAlter *) arg)->auxiliary_id;
+	links = lappend(links, link);
+	MemoryContextSwitchTo(old);
 }
 
-RosePartitionCommand
-rose_partition_ddl_of(Node *stmt)
+List *
+rose_partition_ddl_enter(void)
 {
-	RosePartitionCommand command = {NULL, NULL, NULL};
-	ListCell   *lc;
+	List	   *outer = links;
 
-	if (IsA(stmt, CreateStmt) && ((CreateStmt *) stmt)->partbound != NULL)
-		command.parent = copyObject(linitial_node(RangeVar, ((CreateStmt *) stmt)->inhRelations));
-	else if (IsA(stmt, AlterTableStmt))
-		foreach(lc, ((AlterTableStmt *) stmt)->cmds)
-			note_subcommand((AlterTableStmt *) stmt, lfirst_node(AlterTableCmd, lc), &command);
-	return command;
+	links = NIL;
+	return outer;
+}
+
+void
+rose_partition_ddl_leave(List *outer)
+{
+	list_free_deep(links);
+	links = outer;
 }
 
 /* A table of this table or tree of partitions whose changes are not durable, or NULL. */
@@ -100,25 +111,21 @@ require_durable(Oid relid, const char *what)
 }
 
 static void
-check_parent(const RangeVar *parent)
+check_parent(Oid parent)
 {
-	Oid			relid = RangeVarGetRelid(parent, NoLock, true);
+	Oid			relid = get_default_partition_oid(parent);
 
-	if (OidIsValid(relid) && OidIsValid(relid = get_default_partition_oid(relid)))
+	if (OidIsValid(relid))
 		require_durable(relid, "add a partition beside the default one");
 }
 
 /* A table has one subscription, and a partition that of the tables that it is one of. */
 static void
-check_attached(const RangeVar *attached)
+check_attached(Oid relid)
 {
-	Oid			relid = RangeVarGetRelid(attached, NoLock, true);
 	Oid			own;
 	Oid			other;
 
-	/* RangeVarGetRelid may find another one of the name by now */
-	if (!OidIsValid(relid) || !get_rel_relispartition(relid))
-		return;
 	require_durable(relid, "attach a table");
 	own = rose_subscription_of_any(find_all_inheritors(relid, NoLock, NULL));
 	other = rose_subscription_of_any(get_partition_ancestors(relid));
@@ -131,22 +138,24 @@ check_attached(const RangeVar *attached)
 			 errhint("Take one of them out of its publication and call rose.alter_subscription with refresh => true, or drop the subscription.")));
 }
 
-static void
-check_detached(const RangeVar *detached)
-{
-	Oid			relid = RangeVarGetRelid(detached, NoLock, true);
-
-	if (OidIsValid(relid))
-		require_durable(relid, "detach a partition");
-}
-
 void
-rose_partition_ddl_check(const RosePartitionCommand *command)
+rose_partition_ddl_check(void)
 {
-	if (command->parent != NULL)
-		check_parent(command->parent);
-	if (command->attached != NULL)
-		check_attached(command->attached);
-	if (command->detached != NULL)
-		check_detached(command->detached);
+	ListCell   *lc;
+
+	foreach(lc, links)
+	{
+		const Link *link = lfirst(lc);
+
+		/* one that is dropped by now has nothing to lose */
+		if (get_rel_relkind(link->parent) != RELKIND_PARTITIONED_TABLE || get_rel_relkind(link->child) == '\0')
+			continue;
+		if (get_rel_relispartition(link->child) && get_partition_parent(link->child, true) == link->parent)
+		{
+			check_parent(link->parent);
+			check_attached(link->child);
+		}
+		else
+			require_durable(link->child, "detach a partition");
+	}
 }

@@ -10,17 +10,18 @@
 
 #include "postgres.h"
 
-#include "nodes/parsenodes.h"
+#include "catalog/objectaccess.h"
+#include "nodes/pg_list.h"
 
-/* What has to be looked at when a command has been run; the command may be freed meanwhile. */
-typedef struct RosePartitionCommand
-{
-	RangeVar   *parent;			/* gets a partition; or NULL */
-	RangeVar   *attached;		/* ... which was a table before; or NULL */
-	RangeVar   *detached;		/* is one no more; or NULL */
-} RosePartitionCommand;
+/* The hook on objects: an object was made or altered. */
+extern void rose_partition_ddl_note(ObjectAccessType access, Oid classid, Oid objectid, void *arg);
 
-extern RosePartitionCommand rose_partition_ddl_of(Node *stmt);
-extern void rose_partition_ddl_check(const RosePartitionCommand *command);
+/*
+ * A command begins, within another one perhaps, whose notes are returned; it has been run, with the locks that it took; it is
+ * left, in whatever way.
+ */
+extern List *rose_partition_ddl_enter(void);
+extern void rose_partition_ddl_check(void);
+extern void rose_partition_ddl_leave(List *outer);
 
 #endif							/* ROSE_PARTITION_DDL_H */

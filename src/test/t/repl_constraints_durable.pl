@@ -164,6 +164,16 @@ applied();
 is(down('SELECT a FROM slow WHERE id = 5'), 600, 'until he commits');
 $_->end foreach $holder, $validates;
 
+# --- a foreign partition beside a default one, whose constraint the planner believes
+down("SELECT rose.spill('def')");
+down('CREATE TABLE far (LIKE def) PARTITION BY LIST (a); ALTER TABLE far ATTACH PARTITION def DEFAULT; CREATE FOREIGN DATA WRAPPER away; CREATE SERVER away FOREIGN DATA WRAPPER away');
+up('UPDATE def SET a = 2 WHERE id = 3');
+applied();
+my $beside = 'CREATE FOREIGN TABLE far_9 PARTITION OF far FOR VALUES IN (900) SERVER away';
+like(error_of($replica, $beside), qr/cannot add a partition beside the default one while a subscription has changes in table "def" that are not yet durable/, 'a foreign partition: refused');
+down("SELECT rose.spill('def')");
+is(error_of($replica, "$beside; DROP FOREIGN TABLE far_9; ALTER TABLE far DETACH PARTITION def; DROP TABLE far"), '', '... and not when they are');
+
 # --- when changes keep coming
 up('UPDATE def SET a = 1 WHERE id = 3');
 applied();

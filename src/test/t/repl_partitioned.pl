@@ -200,6 +200,11 @@ is(down('SELECT ts, v FROM ev_3 ORDER BY v'), "61|7\n62|8", 'attached, with a ro
 up('INSERT INTO ev VALUES (63, 9)');
 wait_for_apply($upstream, $replica);
 like(error_of($replica, 'ALTER TABLE ev DETACH PARTITION ev_3'), qr/cannot detach a partition while a subscription has changes in table "ev_3" that are not yet durable/, 'not with changes that a crash would take back');
+down(q{CREATE SCHEMA archive; CREATE FUNCTION archive() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN
+	IF to_regclass('ev_3') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass('ev_3')) THEN ALTER TABLE ev_3 SET SCHEMA archive; END IF; END$$;
+	CREATE EVENT TRIGGER archives ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION archive()});
+like(error_of($replica, 'ALTER TABLE ev DETACH PARTITION ev_3'), qr/cannot detach a partition while a subscription has changes in table "ev_3" that are not yet durable/, 'nor by another name that an event trigger gives it');
+down('DROP EVENT TRIGGER archives');
 down("SELECT rose.spill('ev_3')");
 down('ALTER TABLE ev DETACH PARTITION ev_3');
 ok($replica->poll_query_until('postgres', 'WITH i AS (INSERT INTO ev_3 VALUES (1, 64) RETURNING true) SELECT * FROM i'), 'a detached partition is let go');
