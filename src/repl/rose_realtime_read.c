@@ -301,8 +301,8 @@ rose_realtime_start_query(QueryDesc *query, int eflags)
 	if (likely(read_mode == READ_CONSISTENT) || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 || IsParallelWorker() ||
 		query->snapshot == NULL)
 		return;
-	/* the checks of foreign keys, one for each row that is written */
-	if (InNoForceRLSOperation())
+	/* the checks of foreign keys, one for each row that is written; the worker, for whom code of a table's owner reads */
+	if (InNoForceRLSOperation() || rose_apply.shared != NULL)
 		return;
 	subids = feeders_of_query(query->plannedstmt);
 	if (subids == NIL || !is_of_query(query))

@@ -272,6 +272,16 @@ foreach my $of ([ 's', 'a', 'l', 'in parts' ], [ 's2', 'z', 'x', 'at once' ])
 	$locker->run('ROLLBACK');
 }
 
+# ---- the worker itself, for whom a function of the table's owner reads ----
+
+sql('SELECT stop_clear()');
+sql('CREATE FUNCTION known(int) RETURNS bool LANGUAGE plpgsql SET rose.read_mode = realtime AS $$BEGIN RETURN (SELECT count(*) > 0 FROM public.a); END$$; ALTER TABLE b ADD CONSTRAINT known CHECK (known(v)) NOT VALID');
+up("DO 'BEGIN FOR i IN 1 .. 200 LOOP UPDATE b SET v = v WHERE id = 2; COMMIT; END LOOP; END'");
+wait_for_apply($upstream, $node);
+is(sql("SELECT state FROM rose.stat_subscription WHERE subname = 's'"), 'streaming', 'the worker does not wait for itself');
+sql('ALTER TABLE b DROP CONSTRAINT known');
+hold();
+
 # ---- a crash ----
 
 next_value();
