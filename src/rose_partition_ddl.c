@@ -128,8 +128,10 @@ check_attached(Oid relid)
 
 	require_durable(relid, "attach a table");
 	own = rose_subscription_of_any(find_all_inheritors(relid, NoLock, NULL));
+	if (!OidIsValid(own))
+		return;
 	other = rose_subscription_of_any(get_partition_ancestors(relid));
-	if (!OidIsValid(own) || !OidIsValid(other) || own == other)
+	if (!OidIsValid(other) || own == other)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_IN_USE),
