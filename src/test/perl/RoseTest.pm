@@ -55,6 +55,18 @@ sub merge_workers
 	return;
 }
 
+# A stop point is set at which one worker waits: the first one that comes.  Only then may a second one come, which would else be there before it now and then.
+sub merge_workers_in_turn
+{
+	my ($node) = @_;
+
+	merge_workers($node, 1);
+	$node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+		WHERE locktype = 'advisory' AND NOT granted AND backend_type = 'rose maintenance worker')") or die 'no worker has stopped';
+	merge_workers($node, 2);
+	return;
+}
+
 # None, and none is left.
 sub no_merge_workers
 {

@@ -75,7 +75,7 @@ sub stop_published
 sub replace_beside_spill
 {
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
-	merge_workers($node, 2);
+	merge_workers_in_turn($node);
 	ok(until_stopped(1), 'spill: a part of a pass is read');
 	# what is spilled by request is not this
 	$control->run("SELECT stop_at('spill-planned', 'wait', 'worker', 0, 1)");
@@ -119,7 +119,7 @@ sub go_on_and_check
 	make_table();
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT stop_at('pass-waits', 'wait', 'worker', 0, 1)");
-	merge_workers($node, 2);
+	merge_workers_in_turn($node);
 	ok(until_stopped(2), 'merge: one worker has read its part, another one waits for that');
 	$control->run("SELECT stop_at('pass-plans', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT go_on('merge-read')");

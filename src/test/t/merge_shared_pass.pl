@@ -101,7 +101,7 @@ sub stop_both
 
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT stop_at('pass-waits', 'wait', 'worker', 0, 1)");
-	merge_workers($node, 2);
+	merge_workers_in_turn($node);
 	ok(until_stopped(2), "$what: one worker has read its part, another one waits for that");
 	$first = sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted ORDER BY waitstart LIMIT 1");
 	$second = sql("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid <> $first");
@@ -198,7 +198,7 @@ foreach my $case ([ 'merge-helps', 'error' ], [ 'merge-helps', 'terminate' ], [ 
 	make_table();
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT stop_at('$point', '$action', 'worker', 0, 1)");
-	merge_workers($node, 2);
+	merge_workers_in_turn($node);
 	ok($node->poll_query_until('postgres', "SELECT stop_hits('$point') = 1"), "$action at $point");
 	check("$action at $point, the other one waits");
 	$control->run("SELECT go_on('merge-read')");
@@ -327,7 +327,7 @@ foreach my $command ('TRUNCATE t', 'DROP TABLE t', 'ALTER TABLE t ADD COLUMN mor
 	make_table();
 	$control->run("SELECT stop_at('merge-read', 'wait', 'worker', 0, 1)");
 	$control->run("SELECT stop_at('merge-helps', 'wait', 'worker', 0, 1)");
-	merge_workers($node, 2);
+	merge_workers_in_turn($node);
 	ok(until_stopped(2), 'a pass, and who wants to help');
 	spill_runs(12);
 	my $runs = sql("SELECT count(*) FROM rose.components('t') WHERE kind = 'run'");
