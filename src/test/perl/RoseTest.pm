@@ -17,7 +17,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between first_unequal stop_points_create wait_for_stop
   always_parallel scan_settings wait_for_apply start_without_replication replication_again
-  forget_collations touch_script error_of merge_workers no_merge_workers);
+  forget_collations touch_script error_of merge_workers merge_workers_in_turn no_merge_workers);
 
 # A script for pgbench whose transactions change one of the tables t1, t2, ... and read another one.
 sub touch_script
