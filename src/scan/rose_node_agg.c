@@ -31,6 +31,7 @@
 #include "scan/rose_node_agg.h"
 #include "scan/rose_node_expr.h"
 #include "scan/rose_node_group.h"
+#include "scan/rose_node_project.h"
 #include "scan/rose_node_state.h"
 
 /* Of so many rows less than one is selected: these are picked. */
@@ -324,10 +325,7 @@ agg_exec(CustomScanState *css)
 	}
 	agg->done = true;
 	emit(agg, slot);
-	if (ss->ps.ps_ProjInfo == NULL)
-		return slot;
-	ss->ps.ps_ExprContext->ecxt_scantuple = slot;
-	return ExecProject(ss->ps.ps_ProjInfo);
+	return rose_node_project(ss, slot);
 }
 
 static void

@@ -32,6 +32,7 @@
 #include "scan/rose_node.h"
 #include "scan/rose_node_choice.h"
 #include "scan/rose_node_group.h"
+#include "scan/rose_node_project.h"
 #include "scan/rose_node_state.h"
 
 typedef struct RoseNodeChoice
@@ -143,7 +144,6 @@ static TupleTableSlot *
 choice_exec(CustomScanState *css)
 {
 	RoseNodeChoice *choice = (RoseNodeChoice *) css;
-	ExprContext *econtext = css->ss.ps.ps_ExprContext;
 	TupleTableSlot *slot = NULL;
 
 	if (!choice->retreated)
@@ -153,13 +153,7 @@ choice_exec(CustomScanState *css)
 	}
 	if (choice->retreated)
 		slot = ExecProcNode(choice->rows);
-	if (TupIsNull(slot))
-		return NULL;
-	if (css->ss.ps.ps_ProjInfo == NULL)
-		return slot;
-	ResetExprContext(econtext);
-	econtext->ecxt_scantuple = slot;
-	return ExecProject(css->ss.ps.ps_ProjInfo);
+	return rose_node_pass_on(&css->ss, slot);
 }
 
 static void

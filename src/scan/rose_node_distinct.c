@@ -20,6 +20,7 @@
 #include "optimizer/tlist.h"
 
 #include "scan/rose_node_distinct.h"
+#include "scan/rose_node_project.h"
 
 static Plan *distinct_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 						   List *clauses, List *children);
@@ -87,16 +88,7 @@ distinct_begin(CustomScanState *css, EState *estate, int eflags)
 static TupleTableSlot *
 distinct_exec(CustomScanState *css)
 {
-	ExprContext *econtext = css->ss.ps.ps_ExprContext;
-	TupleTableSlot *slot = ExecProcNode(linitial(css->custom_ps));
-
-	if (TupIsNull(slot))
-		return NULL;
-	if (css->ss.ps.ps_ProjInfo == NULL)
-		return slot;
-	ResetExprContext(econtext);
-	econtext->ecxt_scantuple = slot;
-	return ExecProject(css->ss.ps.ps_ProjInfo);
+	return rose_node_pass_on(&css->ss, ExecProcNode(linitial(css->custom_ps)));
 }
 
 static void

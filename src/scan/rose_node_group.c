@@ -37,6 +37,7 @@
 #include "scan/rose_node.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_group_cells.h"
+#include "scan/rose_node_project.h"
 #include "scan/rose_node_state.h"
 
 /* Rows of a run, on average, from which on runs are cheaper than single rows. */
@@ -526,10 +527,7 @@ group_exec(CustomScanState *css)
 		rose_node_group_pass_emit(group, slot);
 	else
 		emit(group, group->at++, slot);
-	if (ss->ps.ps_ProjInfo == NULL)
-		return slot;
-	ss->ps.ps_ExprContext->ecxt_scantuple = slot;
-	return ExecProject(ss->ps.ps_ProjInfo);
+	return rose_node_project(ss, slot);
 }
 
 static void
