@@ -21,6 +21,7 @@
 
 #include "util/rose_foreign.h"
 #include "store/rose_pin.h"
+#include "lsm/snapshot/rose_own_commits.h"
 #include "lsm/snapshot/rose_own_snapshots.h"
 #include "lsm/tree/rose_local_trees.h"
 #include "lsm/tree/rose_tree.h"
@@ -167,6 +168,7 @@ end_transaction(bool committed)
 {
 	settle_options();
 	rose_own_snapshots_reset();
+	rose_own_commits_end(committed);
 	rose_write_transaction_end();
 	rose_lookup_cache_end_transaction(committed);
 	rose_tid_reset_all();

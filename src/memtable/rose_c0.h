@@ -175,14 +175,15 @@ extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArena
  * told_apart: may anybody want what the earlier command wrote, and not what the later one
  * did?  undone_apart: can the later one still be rolled back without the earlier one?
  * is_undone: was this subtransaction rolled back?  everyone_sees: and of other transactions,
- * has this one committed, and does every snapshot see it that there is or will be?  NULL: do not ask.
+ * has this one committed (hinted: yes), and does every snapshot see it that there is or will be?  False if
+ * that is not known; NULL: do not ask.  They are asked in the middle of a change: none may fail, or do I/O.
  */
 typedef struct RoseOwnRules
 {
 	bool		(*told_apart) (CommandId earlier, CommandId later);
 	bool		(*undone_apart) (CommandId earlier, CommandId later);
 	bool		(*is_undone) (TransactionId subxid);
-	bool		(*everyone_sees) (FullTransactionId xid);
+	bool		(*everyone_sees) (FullTransactionId xid, bool hinted);
 } RoseOwnRules;
 
 /*

@@ -131,6 +131,7 @@ static bool
 look_at_other(SupersedeWalk *walk, RoseArenaPtr ptr)
 {
 	const RoseMemEntryShared *entry = rose_mementry_at(ptr);
+	bool		hinted = (entry->hints & ROSE_MEM_HINT_COMMITTED) != 0;
 
 	if (walk->newest->op != ROSE_OP_PARTIAL || entry->op != ROSE_OP_PARTIAL ||
 		walk->rules->everyone_sees == NULL)
@@ -140,7 +141,8 @@ look_at_other(SupersedeWalk *walk, RoseArenaPtr ptr)
 		if (has_columns_of(walk->settled, entry))
 			kill(walk, ptr);
 	}
-	else if (walk->rules->everyone_sees(entry->xid))
+	/* a subtransaction may have been rolled back */
+	else if ((hinted || !TransactionIdIsValid(entry->subxid)) && walk->rules->everyone_sees(entry->xid, hinted))
 		walk->settled = entry;
 	return true;
 }

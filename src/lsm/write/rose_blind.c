@@ -23,6 +23,7 @@
 #include "access/xact.h"
 
 #include "lsm/snapshot/rose_horizon.h"
+#include "lsm/snapshot/rose_own_commits.h"
 #include "lsm/write/rose_blind.h"
 #include "lsm/write/rose_blind_entries.h"
 #include "lsm/write/rose_make_room.h"
@@ -61,21 +62,28 @@ nothing_is_undone(TransactionId subxid)
 /* The horizon of the table that is written to, as of some moment; 0: nobody has asked. */
 static uint64 oldest;
 
+/*
+ * The commit log is not asked in a writing section.  A subscription's tables have one writer, so most of what is of use
+ * is this process's own; of what its predecessor has committed, that is known which somebody has read.
+ */
 static bool
-everyone_sees(FullTransactionId xid)
+everyone_sees(FullTransactionId xid, bool hinted)
 {
-	return U64FromFullTransactionId(xid) < oldest &&
-		TransactionIdDidCommit(XidFromFullTransactionId(xid));
+	return U64FromFullTransactionId(xid) < oldest && (hinted || rose_own_commits_has(xid));
 }
 
-/* It is of use only where there are PARTIALs, and not asked for in a writing section. */
+/* These are of use only where there are PARTIALs, and not asked for in a writing section. */
 static void
 ask_horizon(RoseTree *tree, const RoseBlindRow *rows, int n)
 {
 	oldest = 0;
 	for (int i = 0; i < n && oldest == 0; i++)
-		if (rows[i].op == ROSE_OP_PARTIAL)
-			oldest = rose_horizon_oldest(tree->rel);
+	{
+		if (rows[i].op != ROSE_OP_PARTIAL)
+			continue;
+		oldest = rose_horizon_oldest(tree->rel);
+		rose_own_commits_note(GetTopFullTransactionId());
+	}
 }
 
 static const RoseOwnRules same_command = {are_two_commands, may_be_undone, nothing_is_undone, everyone_sees};

@@ -63,6 +63,10 @@ done
 
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
+	-o "$build/own_commits" "$here/snapshot/test_own_commits.c" "$here/unit_assert.c" "$src/lsm/snapshot/rose_own_commits.c"
+
+# shellcheck disable=SC2086
+$CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/claims" "$here/tree/test_claims.c" "$here/unit_assert.c" "$src/lsm/tree/rose_claims.c"
 
 # shellcheck disable=SC2086
@@ -99,6 +103,7 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 "$build/picker"
 "$build/pieces"
 "$build/forget"
+"$build/own_commits"
 "$build/claims"
 "$build/entry"
 "$build/entry_history"

@@ -51,7 +51,7 @@ never_undone(TransactionId subxid)
 }
 
 static bool
-seen_by_all(FullTransactionId xid)
+seen_by_all(FullTransactionId xid, bool hinted)
 {
 	int			number = (int) U64FromFullTransactionId(xid);
 
