@@ -44,7 +44,6 @@
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -53,17 +52,7 @@
 #include "lsm/tree/rose_tree.h"
 #include "tableam/rose_tableam.h"
 #include "rose_constraint_ddl.h"
-
-/* Something that rows are said to satisfy. */
-typedef struct Claim
-{
-	Oid			relid;			/* of a table's rows; or InvalidOid */
-	AttrNumber	added;			/* a column that the command adds, and nothing else yet; or 0 */
-	Oid			domain;			/* of the values of a domain; or InvalidOid */
-} Claim;
-
-/* Of the command that is being run, in TopMemoryContext: it may consist of several transactions. */
-static List *claims = NIL;
+#include "rose_ddl_notes.h"
 
 /* ---- what a command does ---- */
 
@@ -91,18 +80,9 @@ read_changed_by_oid(Oid catalog, Oid index, AttrNumber column, Oid oid)
 	return read_changed(catalog, index, 1, &key);
 }
 
-static void
-claim(Oid relid, AttrNumber added, Oid domain)
-{
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	Claim	   *it = palloc(sizeof(Claim));
-
-	it->relid = relid;
-	it->added = added;
-	it->domain = domain;
-	claims = lappend(claims, it);
-	MemoryContextSwitchTo(old);
-}
+static void check_table(Oid relid, bool finally);
+static void check_noted_table(const RoseDdlNote *note);
+static void check_noted_domain(const RoseDdlNote *note);
 
 static bool
 constraint_was_valid(Oid constraint)
@@ -116,8 +96,6 @@ constraint_was_valid(Oid constraint)
 	ReleaseSysCache(tuple);
 	return valid;
 }
-
-static void check_table(Oid relid, bool finally);
 
 static void
 note_constraint(Oid constraint)
@@ -133,9 +111,13 @@ note_constraint(Oid constraint)
 		(form->contype == CONSTRAINT_CHECK || form->contype == ROSE_CONSTRAINT_NOTNULL) &&
 		!constraint_was_valid(constraint))
 	{
-		claim(form->conrelid, 0, form->contypid);
-		if (OidIsValid(form->conrelid))
+		if (OidIsValid(form->contypid))
+			rose_ddl_notes_add(check_noted_domain, form->contypid, InvalidOid, 0);
+		else
+		{
+			rose_ddl_notes_add(check_noted_table, form->conrelid, InvalidOid, 0);
 			check_table(form->conrelid, false);
+		}
 	}
 	heap_freetuple(tuple);
 }
@@ -169,7 +151,7 @@ note_column(ObjectAccessType access, Oid relid, AttrNumber attno)
 	if (((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull && !column_was_not_null(relid, attno))
 	{
 		/* what rows of before have in it is not known yet */
-		claim(relid, access == OAT_POST_CREATE ? attno : 0, InvalidOid);
+		rose_ddl_notes_add(check_noted_table, relid, InvalidOid, access == OAT_POST_CREATE ? attno : 0);
 		if (access != OAT_POST_CREATE)
 			check_table(relid, false);
 	}
@@ -189,7 +171,7 @@ note_domain(Oid domain)
 	{
 		after = read_changed_by_oid(TypeRelationId, TypeOidIndexId, Anum_pg_type_oid, domain);
 		if (after != NULL && ((Form_pg_type) GETSTRUCT(after))->typnotnull)
-			claim(InvalidOid, 0, domain);
+			rose_ddl_notes_add(check_noted_domain, domain, InvalidOid, 0);
 	}
 	ReleaseSysCache(before);
 }
@@ -299,36 +281,18 @@ check_domain(Oid domain)
 	table_close(depend, AccessShareLock);
 }
 
-/* ---- a command ---- */
+/* ---- what was noted ---- */
 
-List *
-rose_constraint_ddl_enter(void)
+/* column: one that the command adds, and nothing else yet; or 0. */
+static void
+check_noted_table(const RoseDdlNote *note)
 {
-	List	   *outer = claims;
-
-	claims = NIL;
-	return outer;
+	if (note->column == 0 || added_may_be_null(note->object, note->column))
+		check_table(note->object, true);
 }
 
-void
-rose_constraint_ddl_check(void)
+static void
+check_noted_domain(const RoseDdlNote *note)
 {
-	ListCell   *lc;
-
-	foreach(lc, claims)
-	{
-		const Claim *it = lfirst(lc);
-
-		if (OidIsValid(it->domain))
-			check_domain(it->domain);
-		else if (it->added == 0 || added_may_be_null(it->relid, it->added))
-			check_table(it->relid, true);
-	}
-}
-
-void
-rose_constraint_ddl_leave(List *outer)
-{
-	list_free_deep(claims);
-	claims = outer;
+	check_domain(note->object);
 }

@@ -80,6 +80,7 @@
 #include "scan/rose_node.h"
 #include "rose_concurrently.h"
 #include "rose_constraint_ddl.h"
+#include "rose_ddl_notes.h"
 #include "rose_extension.h"
 #include "rose_hooks.h"
 #include "rose_partition_ddl.h"
@@ -493,8 +494,7 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 	int			outer = rose_own_snapshots_enter_command(pstmt->utilityStmt, context);
 	int			outer_indexes = rose_index_ddl_enter_command(pstmt->utilityStmt);
 	int			outer_keys = rose_rekey_enter_notes();
-	List	   *outer_claims = rose_constraint_ddl_enter();
-	List	   *outer_links = rose_partition_ddl_enter();
+	List	   *outer_notes = rose_ddl_notes_enter();
 	RoseOptionsCommand options;
 
 	rose_table_options_begin(&options);
@@ -511,15 +511,13 @@ run_command(PlannedStmt *pstmt, const char *query, bool read_only,
 								 completion);
 		rose_table_options_end(&options);
 		rose_rekey_end_command();
-		rose_constraint_ddl_check();
-		rose_partition_ddl_check();
+		rose_ddl_notes_check();
 	}
 	PG_FINALLY();
 	{
 		rose_table_options_leave(&options);
 		rose_concurrently_leave(concurrently);
-		rose_constraint_ddl_leave(outer_claims);
-		rose_partition_ddl_leave(outer_links);
+		rose_ddl_notes_leave(outer_notes);
 		rose_rekey_leave_notes(outer_keys);
 		rose_index_ddl_leave_command(outer_indexes);
 		rose_own_snapshots_leave(outer);

@@ -25,55 +25,13 @@
 #include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "lsm/tree/rose_relation.h"
 #include "repl/rose_repl.h"
 #include "tableam/rose_tableam.h"
+#include "rose_ddl_notes.h"
 #include "rose_partition_ddl.h"
-
-/* A table that has become a child of another one, or was one. */
-typedef struct Link
-{
-	Oid			child;
-	Oid			parent;
-} Link;
-
-/* Of the command that is being run, in TopMemoryContext: it may consist of several transactions. */
-static List *links = NIL;
-
-void
-rose_partition_ddl_note(ObjectAccessType access, Oid classid, Oid objectid, void *arg)
-{
-	MemoryContext old;
-	Link	   *link;
-
-	if (access != OAT_POST_ALTER || classid != InheritsRelationId)
-		return;
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	link = palloc(sizeof(Link));
-	link->child = objectid;
-	link->parent = ((ObjectAccessPostAlter *) arg)->auxiliary_id;
-	links = lappend(links, link);
-	MemoryContextSwitchTo(old);
-}
-
-List *
-rose_partition_ddl_enter(void)
-{
-	List	   *outer = links;
-
-	links = NIL;
-	return outer;
-}
-
-void
-rose_partition_ddl_leave(List *outer)
-{
-	list_free_deep(links);
-	links = outer;
-}
 
 /* A table of this table or tree of partitions whose changes are not durable, or NULL. */
 static const char *
@@ -140,24 +98,28 @@ check_attached(Oid relid)
 			 errhint("Take one of them out of its publication and call rose.alter_subscription with refresh => true, or drop the subscription.")));
 }
 
-void
-rose_partition_ddl_check(void)
+/* A table that has become a child of another one, or was one. */
+static void
+check_link(const RoseDdlNote *note)
 {
-	ListCell   *lc;
+	Oid			child = note->object;
+	Oid			parent = note->other;
 
-	foreach(lc, links)
+	/* one that is dropped by now has nothing to lose */
+	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE || get_rel_relkind(child) == '\0')
+		return;
+	if (get_rel_relispartition(child) && get_partition_parent(child, true) == parent)
 	{
-		const Link *link = lfirst(lc);
-
-		/* one that is dropped by now has nothing to lose */
-		if (get_rel_relkind(link->parent) != RELKIND_PARTITIONED_TABLE || get_rel_relkind(link->child) == '\0')
-			continue;
-		if (get_rel_relispartition(link->child) && get_partition_parent(link->child, true) == link->parent)
-		{
-			check_parent(link->parent);
-			check_attached(link->child);
-		}
-		else
-			require_durable(link->child, "detach a partition");
+		check_parent(parent);
+		check_attached(child);
 	}
+	else
+		require_durable(child, "detach a partition");
+}
+
+void
+rose_partition_ddl_note(ObjectAccessType access, Oid classid, Oid objectid, void *arg)
+{
+	if (access == OAT_POST_ALTER && classid == InheritsRelationId)
+		rose_ddl_notes_add(check_link, objectid, ((ObjectAccessPostAlter *) arg)->auxiliary_id, 0);
 }
