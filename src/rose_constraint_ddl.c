@@ -53,6 +53,7 @@
 #include "tableam/rose_tableam.h"
 #include "rose_constraint_ddl.h"
 #include "rose_ddl_notes.h"
+#include "rose_partition_ddl.h"
 
 /* ---- what a command does ---- */
 
@@ -113,7 +114,8 @@ note_constraint(Oid constraint)
 	{
 		if (OidIsValid(form->contypid))
 			rose_ddl_notes_add(check_noted_domain, form->contypid, InvalidOid, 0);
-		else
+		/* rows have satisfied bounds ever since, those of before a crash, too */
+		else if (form->contype != CONSTRAINT_CHECK || !rose_partition_ddl_check_bounds(form->conrelid))
 		{
 			rose_ddl_notes_add(check_noted_table, form->conrelid, InvalidOid, 0);
 			check_table(form->conrelid, false);

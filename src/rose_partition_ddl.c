@@ -20,12 +20,20 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/skey.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "access/xact.h"
 #include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "lsm/tree/rose_relation.h"
 #include "repl/rose_repl.h"
@@ -66,6 +74,49 @@ require_durable(Oid relid, const char *what)
 				 errmsg("cannot %s while a subscription has changes in table \"%s\" that are not yet durable",
 						what, name),
 				 errhint(ROSE_SPILL_FIRST)));
+}
+
+/* Of whom is this table a child, as the command at hand has left it?  *detaching: and is taken from by it, CONCURRENTLY. */
+static Oid
+read_parent(Oid relid, bool *detaching)
+{
+	Relation	inherits = table_open(InheritsRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_inherits form = (Form_pg_inherits) GETSTRUCT(tuple);
+
+		parent = form->inhparent;
+		/* it is no command of a transaction block; what somebody else has left so is none of this one's */
+		*detaching = form->inhdetachpending &&
+			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	}
+	systable_endscan(scan);
+	table_close(inherits, AccessShareLock);
+	return parent;
+}
+
+bool
+rose_partition_ddl_check_bounds(Oid relid)
+{
+	bool		detaching = false;
+
+	while (!detaching && OidIsValid(relid))
+	{
+		Oid			parent = read_parent(relid, &detaching);
+
+		if (detaching)
+			require_durable(relid, "detach a partition");
+		relid = parent;
+	}
+	return detaching;
 }
 
 static void
