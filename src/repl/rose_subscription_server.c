@@ -23,7 +23,7 @@
  * A database whose extension is of version 1.0 has no wrapper, and no servers.
  *
  * Locking: the subscription's row as in rose_subscription.c; the database's object, shared,
- * by whoever makes a server, and exclusively by whoever drops the database (rose_hooks.c).
+ * by whoever makes a server, and exclusively by whoever drops the database (rose_commands_hook.c).
  *
  *-------------------------------------------------------------------------
  */
