@@ -28,10 +28,34 @@
 PG_FUNCTION_INFO_V1(rose_wait_for_sync);
 PG_FUNCTION_INFO_V1(rose_wait_for_lsn);
 
-/* Sleep; error after the deadline, with the worker's last error. */
-static void
-wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, const char *what)
+/* Somebody who waits. */
+typedef struct Wait
 {
+	RoseSubscription *sub;
+	TimestampTz deadline;
+	MemoryContext look;			/* what one look allocates; reset before the next, for some wait for days */
+	MemoryContext outer;
+} Wait;
+
+/* From here on the current context is that of looks.  Arguments: the name is the first one. */
+static void
+begin_wait(FunctionCallInfo fcinfo, int timeout, Wait *wait)
+{
+	rose_sql_require_arg(fcinfo, timeout, "the timeout");
+	wait->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+												 PG_GETARG_INT32(timeout) * INT64CONST(1000));
+	rose_sql_require_arg(fcinfo, 0, "the name");
+	wait->sub = rose_sql_find_subscription(rose_sql_text_arg(fcinfo, 0, NULL));
+	wait->look = AllocSetContextCreate(CurrentMemoryContext, "rose wait for subscription",
+									   ALLOCSET_DEFAULT_SIZES);
+	wait->outer = MemoryContextSwitchTo(wait->look);
+}
+
+/* Before the next look: sleep; error after the deadline, with the worker's last error. */
+static void
+wait_or_time_out(const Wait *wait, long ms, const char *what)
+{
+	const RoseSubscription *sub = wait->sub;
 	RoseReplSnapshot snapshot;
 	char	   *waits;
 	int			rc;
@@ -41,8 +65,11 @@ wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, con
 	if (rc & WL_LATCH_SET)
 		ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
-	if (GetCurrentTimestamp() <= deadline)
+	if (GetCurrentTimestamp() <= wait->deadline)
+	{
+		MemoryContextReset(wait->look);
 		return;
+	}
 	if (!rose_repl_get(sub->subid, &snapshot))
 		memset(&snapshot, 0, sizeof(snapshot));
 	ereport(ERROR,
@@ -51,22 +78,6 @@ wait_or_time_out(const RoseSubscription *sub, TimestampTz deadline, long ms, con
 			 (waits = rose_repl_describe_wait(sub->subid)) != NULL ? errdetail_internal("%s", waits) :
 			 snapshot.last_error[0] != '\0' && rose_sql_may_see_errors() ?
 			 errdetail("Its last error was: %s", snapshot.last_error) : 0));
-}
-
-static TimestampTz
-deadline_arg(FunctionCallInfo fcinfo, int n)
-{
-	rose_sql_require_arg(fcinfo, n, "the timeout");
-	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-									   PG_GETARG_INT32(n) * INT64CONST(1000));
-}
-
-/* What one look at a subscription allocates; reset before the next, for some wait for days. */
-static MemoryContext
-look_context(void)
-{
-	return AllocSetContextCreate(CurrentMemoryContext, "rose wait for subscription",
-								 ALLOCSET_DEFAULT_SIZES);
 }
 
 /*
@@ -96,28 +107,22 @@ is_past_copies(const RoseSubscription *sub)
 Datum
 rose_wait_for_sync(PG_FUNCTION_ARGS)
 {
-	TimestampTz deadline = deadline_arg(fcinfo, 1);
-	MemoryContext look = look_context();
-	MemoryContext old;
-	RoseSubscription *sub;
+	Wait		wait;
 	int			nerrors;
 
-	rose_sql_require_arg(fcinfo, 0, "the name");
-	sub = rose_sql_find_subscription(rose_sql_text_arg(fcinfo, 0, NULL));
-	old = MemoryContextSwitchTo(look);
-	while (!rose_subscription_synced(sub->subid, &nerrors) || !is_past_copies(sub))
+	begin_wait(fcinfo, 1, &wait);
+	while (!rose_subscription_synced(wait.sub->subid, &nerrors) || !is_past_copies(wait.sub))
 	{
 		if (nerrors > 0)
 			break;
-		wait_or_time_out(sub, deadline, 20, "copy its tables");
-		MemoryContextReset(look);
+		wait_or_time_out(&wait, 20, "copy its tables");
 	}
-	MemoryContextSwitchTo(old);
+	MemoryContextSwitchTo(wait.outer);
 	if (nerrors > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%d table(s) of rose subscription \"%s\" could not be copied, or have to be copied again",
-						nerrors, sub->name),
+						nerrors, wait.sub->name),
 				 errhint("See last_error in rose.stat_subscription_tables.")));
 	PG_RETURN_VOID();
 }
@@ -177,34 +182,28 @@ is_applied(const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
 Datum
 rose_wait_for_lsn(PG_FUNCTION_ARGS)
 {
-	TimestampTz deadline = deadline_arg(fcinfo, 2);
-	MemoryContext look = look_context();
-	MemoryContext old;
-	RoseSubscription *sub;
+	Wait		wait;
 	RoseReplSnapshot snapshot;
 	Oid			relid = PG_ARGISNULL(3) ? InvalidOid : PG_GETARG_OID(3);
 	XLogRecPtr	lsn;
 
-	rose_sql_require_arg(fcinfo, 0, "the name");
 	rose_sql_require_arg(fcinfo, 1, "the position");
 	lsn = PG_GETARG_LSN(1);
-	sub = rose_sql_find_subscription(rose_sql_text_arg(fcinfo, 0, NULL));
-	old = MemoryContextSwitchTo(look);
+	begin_wait(fcinfo, 2, &wait);
 	for (;;)
 	{
-		bool		known = rose_repl_get(sub->subid, &snapshot);
+		bool		known = rose_repl_get(wait.sub->subid, &snapshot);
 
 		if (known)
-			require_not_blocked(sub, &snapshot, lsn);
-		if (known && is_applied(&snapshot, lsn) && tables_have(sub, relid, lsn))
+			require_not_blocked(wait.sub, &snapshot, lsn);
+		if (known && is_applied(&snapshot, lsn) && tables_have(wait.sub, relid, lsn))
 		{
 			/* for tables that were copied, the stream goes back before they are there */
-			if (rose_repl_get(sub->subid, &snapshot) && is_applied(&snapshot, lsn))
+			if (rose_repl_get(wait.sub->subid, &snapshot) && is_applied(&snapshot, lsn))
 				break;
 		}
-		wait_or_time_out(sub, deadline, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
-		MemoryContextReset(look);
+		wait_or_time_out(&wait, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));
 	}
-	MemoryContextSwitchTo(old);
+	MemoryContextSwitchTo(wait.outer);
 	PG_RETURN_VOID();
 }
