@@ -18,6 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* a row begins at the number that its own says */
+#define RANDOM_STRIDE	1
+#include "random.h"
+
 /* The counter that some queries are about, and its rank. */
 #define COUNTER			62
 #define COUNTER_RANK	4
@@ -31,7 +35,6 @@
 #define SECONDS			(30 * 86400)
 #define FIRST_DAY		2
 
-static uint64_t random_state;
 static uint64_t nrows;
 
 /* What a row is made of. */
@@ -45,27 +48,6 @@ typedef struct Hit
 	int			second;			/* since the first day */
 	int			refresh;
 } Hit;
-
-static uint64_t
-hash(uint64_t z)
-{
-	z += UINT64_C(0x9e3779b97f4a7c15);
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
-static uint64_t
-next_random(void)
-{
-	return hash(random_state++);
-}
-
-static int
-below(int limit)
-{
-	return (int) ((next_random() >> 33) % (uint64_t) limit);
-}
 
 static int
 per_mille(int chance)
@@ -162,7 +144,7 @@ write_words(uint64_t what, int n, char separator)
 {
 	for (int i = 0; i < n; i++)
 	{
-		uint64_t	h = hash(what + (uint64_t) i * 7919);
+		uint64_t	h = random_hash(what + (uint64_t) i * 7919);
 
 		if (i > 0)
 			putchar_unlocked(separator);
@@ -184,16 +166,16 @@ write_host(uint64_t site)
 static void
 write_url(uint64_t site, uint64_t page)
 {
-	fputs(hash(page) % 8 == 0 ? "https://" : "http://", stdout);
-	if (hash(page) % 2000 == 7)
+	fputs(random_hash(page) % 8 == 0 ? "https://" : "http://", stdout);
+	if (random_hash(page) % 2000 == 7)
 	{
-		fputs(hash(page) % 3 == 0 ? "www.google.ru/search?q=" : "google-analytics.ru/?q=", stdout);
+		fputs(random_hash(page) % 3 == 0 ? "www.google.ru/search?q=" : "google-analytics.ru/?q=", stdout);
 		write_words(page, 2, '+');
 		return;
 	}
 	write_host(site);
 	putchar_unlocked('/');
-	write_words(page, 1 + (int) (hash(page) % 3), '/');
+	write_words(page, 1 + (int) (random_hash(page) % 3), '/');
 	if (page % 3 > 0)
 		printf(".html?id=%llu", (unsigned long long) page);
 	if (page % 7 == 0)
@@ -216,9 +198,9 @@ put_title(const Hit *hit)
 	separate();
 	if (hit->page % 20 == 0)
 		return;
-	write_words(hit->page, 3 + (int) (hash(hit->page) % 6), ' ');
+	write_words(hit->page, 3 + (int) (random_hash(hit->page) % 6), ' ');
 	fputs(" - ", stdout);
-	if (hash(hit->page) % 300 == 7)
+	if (random_hash(hit->page) % 300 == 7)
 		fputs("Google ", stdout);
 	write_words((uint64_t) hit->counter, 2, ' ');
 }
@@ -231,7 +213,7 @@ put_phrase(int is_search)
 
 	separate();
 	if (is_search)
-		write_words(phrase * 31 + 5, 1 + (int) (hash(phrase) % 5), ' ');
+		write_words(phrase * 31 + 5, 1 + (int) (random_hash(phrase) % 5), ' ');
 }
 
 static void
@@ -252,16 +234,16 @@ put_phone(const Hit *hit, int is_mobile)
 static void
 put_visit(const Hit *hit)
 {
-	put_number((int64_t) hash(hit->number * 2 + 1));
+	put_number((int64_t) random_hash(hit->number * 2 + 1));
 	put_number(!per_mille(150));
 	put_title(hit);
 	put_number(1);
 	put_time(hit->second);
 	put_date(hit->second);
 	put_number(hit->counter == COUNTER_RANK ? COUNTER : 100 + hit->counter * 37);
-	put_number((int32_t) hash(hit->user / 2));
+	put_number((int32_t) random_hash(hit->user / 2));
 	put_number((int64_t) (229 + (hit->user_hash % REGIONS) * (hit->user_hash >> 32) % REGIONS * (hit->user_hash % 7 > 1)));
-	put_number((int64_t) hash(hit->user_hash));
+	put_number((int64_t) random_hash(hit->user_hash));
 	put_number(hit->counter % 3);
 	put_number((int64_t) (hit->user_hash >> 8) % 90);
 	put_number((int64_t) (hit->user_hash >> 16) % 80);
@@ -330,7 +312,7 @@ put_client(const Hit *hit)
 	put_seldom(80, 1);
 	put_seldom(10, 1);
 	put_number(below(2));
-	put_number(per_mille(500) ? (int64_t) (hash(hit->user * 5) >> 1) : 0);
+	put_number(per_mille(500) ? (int64_t) (random_hash(hit->user * 5) >> 1) : 0);
 	if (per_mille(50))
 		put_url((uint64_t) hit->counter, hit->page);
 	else
@@ -342,7 +324,7 @@ static void
 put_person(const Hit *hit)
 {
 	static const char *const colours[] = {"5", "6", "E", "F", "D", "g"};
-	uint64_t	person = hash(hit->user + 77);
+	uint64_t	person = random_hash(hit->user + 77);
 
 	put_number((int32_t) next_random());
 	put_seldom(10, 1);
@@ -357,7 +339,7 @@ put_person(const Hit *hit)
 	put_number((int64_t) (person >> 16) % 4);
 	put_number((int64_t) (person >> 24) % 8000);
 	put_seldom(20, 60);
-	put_number((int32_t) hash(hit->user / 2 + 13));
+	put_number((int32_t) random_hash(hit->user / 2 + 13));
 	put_number(per_mille(600) ? -1 : below(10000));
 	put_number(per_mille(900) ? -1 : below(10000));
 	put_number(rank_of(200, 2));
@@ -395,8 +377,8 @@ put_rest(const Hit *hit)
 	put_empty(2);
 	put_text(per_mille(10) ? "rss" : "");
 	put_seldom(30, 1);
-	put_number((int64_t) hash(referer + 99));
-	put_number((int64_t) hash(hit->page * COUNTERS + (uint64_t) hit->counter));
+	put_number((int64_t) random_hash(referer + 99));
+	put_number((int64_t) random_hash(hit->page * COUNTERS + (uint64_t) hit->counter));
 	put_seldom(20, 10000);
 }
 
@@ -407,7 +389,7 @@ make_hit(Hit *hit, uint64_t number)
 
 	hit->number = number;
 	hit->user = rank_of((double) nrows / 4 + 10, 300);
-	hit->user_hash = hash(hit->user);
+	hit->user_hash = random_hash(hit->user);
 	hit->counter = (int) rank_of(COUNTERS, 4);
 	hit->second = (int) ((double) number * SECONDS / (double) nrows);
 	hit->refresh = per_mille(140);
@@ -434,7 +416,7 @@ main(int argc, char **argv)
 	{
 		Hit			hit;
 
-		random_state = hash(seed) + i * 1000;
+		random_state = random_hash(seed) + i * 1000;
 		ncolumns = 0;
 		make_hit(&hit, i);
 		put_visit(&hit);

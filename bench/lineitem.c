@@ -14,26 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "random.h"
+
 /* Days from 1992-01-01 on which orders come, to 1998-08-02; and the day that parts the past from what is to come. */
 #define ORDER_DAYS		2405
 #define CURRENT_DAY		1263	/* 1995-06-17 */
 
-static uint64_t random_state;
-
-static uint64_t
-next_random(void)
-{
-	uint64_t	z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
 static int
 between(int low, int high)
 {
-	return low + (int) ((next_random() >> 33) % (uint64_t) (high - low + 1));
+	return low + below(high - low + 1);
 }
 
 /* A day from 1992-01-01 on. */

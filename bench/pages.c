@@ -25,6 +25,7 @@
 
 #include "unit.h"
 #include "unit_rows.h"
+#include "random.h"
 
 #define RUNS			5
 #define BUILD_BATCH		256		/* rows that one call adds in columns */
@@ -35,17 +36,12 @@
 
 /* ---- Random numbers; unit_rows.c uses them too ---- */
 
-static uint64 random_state;
 static uint64 seed = 42;
 
 uint64
 unit_random(void)
 {
-	uint64		z = (random_state += UINT64CONST(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64CONST(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64CONST(0x94d049bb133111eb);
-	return z ^ (z >> 31);
+	return next_random();
 }
 
 uint64

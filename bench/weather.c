@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
+
 #define READINGS_A_STATION	1000
 
 /* Hundredths of a degree of longitude and latitude: so many places. */
@@ -40,24 +42,6 @@ typedef struct Reading
 	int16_t		speed;
 	int16_t		gust;			/* -1: none */
 } Reading;
-
-static uint64_t random_state;
-
-static uint64_t
-next_random(void)
-{
-	uint64_t	z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
-
-static int
-below(int limit)
-{
-	return (int) ((next_random() >> 33) % (uint64_t) limit);
-}
 
 static int
 per_cent(int chance)
