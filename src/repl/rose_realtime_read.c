@@ -7,7 +7,9 @@
  * statement that reads a fed table asks for the end of the batch that is open, if there is
  * a whole upstream transaction in it, and waits for that; then its snapshot, which was
  * taken before we are called, is replaced by one of now.  That can be done if nobody else has
- * the snapshot: so a query of a STABLE function, which has its caller's, reads what that sees.
+ * the snapshot: so a query of a STABLE function, which has its caller's, reads what that sees, if that is a query.  What
+ * PL/pgSQL has taken for an expression of its own is replaced by the first query of the functions in it that reads such a
+ * table, and no more: all of them see the same.
  *
  * Who feeds a table is asked of its file, which needs no tree, so partitions that a plan will
  * never read are not pinned.
@@ -266,7 +268,12 @@ feeders_of_query(const PlannedStmt *stmt)
  */
 
 /*
- * Was the snapshot taken for this query?  Those that other queries read with are registered twice for each; and a
+ * A snapshot that has replaced another one, and copies of it, are known by what only snapshots of kind DIRTY use otherwise.
+ */
+#define RENEWED		((uint32) 0x52454E57)
+
+/*
+ * Was the snapshot taken for this query, or for functions of which this is the first one to ask?  Those that other queries read with are registered twice for each; and a
  * command's own one, which may not be, is that of its portal.  EXECUTE and DECLARE CURSOR pass theirs on, and do not read
  * themselves; their portal may have it registered.
  */
@@ -277,9 +284,11 @@ is_of_query(const QueryDesc *query)
 
 	if (snapshot->snapshot_type != SNAPSHOT_MVCC || !ActiveSnapshotSet() || snapshot != GetActiveSnapshot())
 		return false;
-	if (snapshot->active_count > 2 || snapshot->regd_count > snapshot->active_count)
+	if (snapshot->active_count > 2 || snapshot->regd_count > snapshot->active_count ||
+		snapshot->speculativeToken == RENEWED)
 		return false;
-	return (ActivePortal == NULL || ActivePortal->portalSnapshot != snapshot) && !rose_own_snapshots_in_reader();
+	return (ActivePortal == NULL || ActivePortal->portalSnapshot != snapshot) &&
+		rose_own_snapshots_may_replace(snapshot);
 }
 
 /* The topmost active snapshot becomes one of now; it sees of its own transaction what the old one saw. */
@@ -291,6 +300,7 @@ renew_active(void)
 	PopActiveSnapshot();
 	PushCopiedSnapshot(GetTransactionSnapshot());
 	GetActiveSnapshot()->curcid = command;
+	GetActiveSnapshot()->speculativeToken = RENEWED;
 }
 
 void

@@ -85,6 +85,7 @@ typedef struct Mark
 	MarkKind	kind;
 	bool		fires;			/* it fires triggers of other queries' rows, or may */
 	bool		reads_only;		/* a function that is STABLE or IMMUTABLE */
+	int			level;			/* of subtransactions, at which a function began */
 	const void *function;		/* which function it is */
 	Snapshot	snapshot;		/* of a query, or NULL */
 	CommandId	began;			/* what was pushed since has this command id or a later one */
@@ -174,10 +175,31 @@ rose_own_snapshots_place(void)
 	return ROSE_OWN_NESTED;
 }
 
-bool
-rose_own_snapshots_in_reader(void)
+/* The level of subtransactions at which the functions began that read with their caller's snapshot; else the present one. */
+static int
+level_of_caller(void)
 {
-	return nmarks > 0 && nmarks <= MAX_MARKS && marks[nmarks - 1].reads_only;
+	int			level = GetCurrentTransactionNestLevel();
+
+	for (int i = nmarks - 1; i >= 0; i--)
+	{
+		if (marks[i].kind == MARK_QUERY || (marks[i].kind == MARK_FUNCTION && !marks[i].reads_only))
+			break;
+		if (marks[i].kind == MARK_FUNCTION)
+			level = marks[i].level;
+	}
+	return level;
+}
+
+bool
+rose_own_snapshots_may_replace(Snapshot snapshot)
+{
+	if (nmarks > MAX_MARKS)
+		return false;
+	for (int i = 0; i < nmarks; i++)
+		if (marks[i].kind == MARK_QUERY && marks[i].snapshot == snapshot)
+			return false;
+	return level_of_caller() == GetCurrentTransactionNestLevel();
 }
 
 /* Only what a procedure does goes on; other functions that are left have failed. */
@@ -199,7 +221,8 @@ rose_own_snapshots_reset(void)
 static void
 function_begins(PLpgSQL_execstate *estate, PLpgSQL_function *function)
 {
-	Mark		mark = {.function = estate, .reads_only = function->fn_readonly};
+	Mark		mark = {.function = estate, .reads_only = function->fn_readonly,
+	.level = GetCurrentTransactionNestLevel()};
 
 	(void) enter(MARK_FUNCTION, false, &mark);
 }

@@ -44,8 +44,11 @@ typedef enum RoseOwnPlace
 
 extern RoseOwnPlace rose_own_snapshots_place(void);
 
-/* Is what begins now of a function in PL/pgSQL that is not VOLATILE, so that it reads with its caller's snapshot? */
-extern bool rose_own_snapshots_in_reader(void);
+/*
+ * May the topmost active snapshot give way to another one?  Not if a query that is going on reads with it; nor if it was pushed at
+ * another level of subtransactions than the present one, as by who has called a STABLE function in PL/pgSQL that has begun one.
+ */
+extern bool rose_own_snapshots_may_replace(Snapshot snapshot);
 
 /* A subtransaction of this level has begun; the transaction has ended. */
 extern void rose_own_snapshots_begin_subtransaction(int level);

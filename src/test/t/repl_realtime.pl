@@ -173,9 +173,49 @@ foreach my $function (qw(f_stable f_stable_sql))
 	next_value();
 	is(realtime("SELECT $function()"), $n - 1, "$function reads with the snapshot of the query that calls it");
 	is(realtime("SELECT $function() FROM a WHERE id = 1"), $n, "... $function, which may be one of now");
+	next_value();
+	is(realtime("PREPARE q AS SELECT $function(); EXECUTE q"), $n - 1, "... $function, also by EXECUTE");
+	is(realtime("DO \$\$DECLARE x int; BEGIN x := (SELECT $function()); INSERT INTO own VALUES (6000 + $n, x); END\$\$; SET rose.read_mode = consistent; SELECT v FROM own WHERE id = 6000 + $n"),
+		$n - 1, "... $function, and in a query of PL/pgSQL");
+	realtime('SELECT count(*) FROM a, z');
+}
+# PL/pgSQL has taken a snapshot for the expression alone; the trigger fires at COMMIT
+sql('CREATE FUNCTION f_caught() RETURNS int LANGUAGE plpgsql STABLE AS $$BEGIN BEGIN PERFORM 1 / (v - v) FROM a WHERE id = 1; EXCEPTION WHEN division_by_zero THEN NULL; END; RETURN (SELECT v FROM a WHERE id = 1); END$$;
+	CREATE FUNCTION f_within() RETURNS int LANGUAGE plpgsql STABLE AS $$BEGIN BEGIN RETURN (SELECT v FROM a WHERE id = 1); EXCEPTION WHEN division_by_zero THEN RETURN 0; END; END$$;
+	CREATE FUNCTION f_calls() RETURNS int LANGUAGE plpgsql STABLE AS $$DECLARE x int; BEGIN x := f_stable_sql(); RETURN x; END$$;
+	CREATE FUNCTION deferred() RETURNS trigger LANGUAGE plpgsql AS $$DECLARE x int; BEGIN x := f_stable(); INSERT INTO saw VALUES (x); RETURN NULL; END$$;
+	CREATE FUNCTION deferred_stable() RETURNS trigger LANGUAGE plpgsql STABLE AS $$BEGIN RAISE NOTICE \'saw %\', (SELECT v FROM a WHERE id = 1); RETURN NULL; END$$;
+	CREATE TABLE saw (v int); CREATE TABLE fires (v int); CREATE TABLE fires_stable (v int);
+	CREATE CONSTRAINT TRIGGER d AFTER INSERT ON fires DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION deferred();
+	CREATE CONSTRAINT TRIGGER d AFTER INSERT ON fires_stable DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION deferred_stable()');
+foreach my $function (qw(f_stable f_stable_sql f_caught f_calls))
+{
+	sees("$function in an expression of PL/pgSQL", "DO \$\$DECLARE x int; BEGIN x := $function(); INSERT INTO own VALUES (7000 + x, x); END\$\$; SET rose.read_mode = consistent; SELECT v FROM own WHERE id = 7000 + __" =~ s/__/$n + 1/er, '__');
 }
 next_value();
-is(realtime('DO $$DECLARE x int; BEGIN x := f_stable(); IF x <> ' . ($n - 1) . " THEN RAISE 'saw %', x; END IF; END\$\$"), '', 'also where the caller is no query');
+realtime('DO $$DECLARE x int; BEGIN x := f_within(); INSERT INTO own VALUES (8000, x); END$$');
+is(sql('SELECT v FROM own WHERE id = 8000'), $n - 1, 'a STABLE function that has begun a subtransaction reads what its caller sees');
+realtime('SELECT count(*) FROM a, z');
+sees('a STABLE function of a deferred trigger', 'INSERT INTO fires VALUES (1); SET rose.read_mode = consistent; SELECT max(v) FROM saw', '__');
+my $noticed = next_value();
+like(($node->psql('postgres', "SET rose.read_mode = 'realtime'; INSERT INTO fires_stable VALUES (1), (2)"))[2], qr/saw $noticed\n.*saw $noticed\n?/s, 'a deferred trigger that is STABLE itself');
+realtime('SELECT count(*) FROM a, z');
+
+# all functions of an expression see the same, however long it takes
+my ($holds, $reads) = (RoseTest::Session->new($node), RoseTest::Session->new($node));
+sql('CREATE FUNCTION pause() RETURNS text LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_xact_lock_shared(78); RETURN 0; END$$; CREATE TABLE expression (t text)');
+next_value();
+$holds->run('SELECT pg_advisory_lock(78)');
+$reads->run("SET rose.read_mode = 'realtime'");
+$reads->start('DO $$DECLARE x text; BEGIN x := f_stable_sql() || \' \' || pause() || \' \' || f_stable_sql() || \' \' || f_stable(); INSERT INTO expression VALUES (x); END$$');
+$node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)") or die 'nobody waits';
+my $first = $n;
+next_value();
+realtime('SELECT count(*) FROM a, z');
+$holds->run('SELECT pg_advisory_unlock(78)');
+$reads->finish;
+is(sql('TABLE expression'), "$first 0 $first $first", 'an expression sees one moment');
+$_->end foreach $holds, $reads;
 
 # ---- what does not ask ----
 
