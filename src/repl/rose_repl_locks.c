@@ -31,6 +31,7 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "tcop/tcopprot.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -67,48 +68,78 @@ note_waiting(Oid relid)
  * A slice
  */
 
+/*
+ * The end of a slice is a cancel that the process sends itself, and not the server's own timeout of a lock: that is told by the
+ * same signal as a cancel of somebody's, who must not go unheard, whenever it comes.
+ */
 static TimeoutId look_timeout = MAX_TIMEOUTS;	/* not registered yet */
+static volatile sig_atomic_t slice_over = false;	/* whatever for */
 static volatile sig_atomic_t slice_cut = false; /* as something is asked for */
+static volatile sig_atomic_t canceled = false;	/* by somebody, since the slice began or before */
+static TimestampTz slice_ends;
 static bool patient = false;	/* there is something that cannot be served */
+
+static bool
+is_asked(void)
+{
+	const volatile RoseReplSubShared *shared = rose_apply.shared;
+
+	return shared->drain || shared->reload || shared->epoch_served < shared->epoch_asked;
+}
 
 /*
  * A handler of signals.  Who asks for something sets the latch, but a process in a lock's queue goes on waiting: so the wait
  * is canceled.  The place in the queue goes with it, so not in vain.
  */
 static void
-look_for_requests(void)
+look_whether_over(void)
 {
-	const volatile RoseReplSubShared *shared = rose_apply.shared;
-
-	if (!shared->drain && !shared->reload && shared->epoch_served >= shared->epoch_asked)
+	if (!patient && is_asked())
+		slice_cut = true;
+	else if (GetCurrentTimestamp() < slice_ends)
 		return;
-	slice_cut = true;
+	slice_over = true;
 	QueryCancelPending = true;
 	InterruptPending = true;
+}
+
+/* A handler of signals. */
+static void
+note_cancel(SIGNAL_ARGS)
+{
+	canceled = true;
+	StatementCancelHandler(postgres_signal_arg);
+}
+
+void
+rose_repl_lock_watch_cancels(void)
+{
+	pqsignal(SIGINT, note_cancel);
 }
 
 static void
 begin_slice(void)
 {
 	if (look_timeout == MAX_TIMEOUTS)
-		look_timeout = RegisterTimeout(USER_TIMEOUT, look_for_requests);
-	slice_cut = false;
-	LockTimeout = ROSE_LOCK_SLICE_MS;
+		look_timeout = RegisterTimeout(USER_TIMEOUT, look_whether_over);
+	slice_over = slice_cut = false;
+	canceled = false;
+	if (QueryCancelPending)
+		canceled = true;
+	slice_ends = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_SLICE_MS);
 	DeadlockTimeout = Min(DeadlockTimeout, ROSE_LOCK_DETECTOR_MS);
-	if (!patient)
-		enable_timeout_every(look_timeout,
-							 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_LOOK_MS),
-							 ROSE_LOCK_LOOK_MS);
+	enable_timeout_every(look_timeout,
+						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_LOOK_MS),
+						 ROSE_LOCK_LOOK_MS);
 }
 
 static void
-end_slice(int lock_timeout, int deadlock_timeout)
+end_slice(int deadlock_timeout)
 {
 	disable_timeout(look_timeout, false);
-	/* it may have come when the lock was there */
-	if (slice_cut)
+	/* it may have come when the lock was there; another one is left to who looks next */
+	if (slice_over && !canceled)
 		QueryCancelPending = false;
-	LockTimeout = lock_timeout;
 	DeadlockTimeout = deadlock_timeout;
 }
 
@@ -116,20 +147,15 @@ end_slice(int lock_timeout, int deadlock_timeout)
 static bool
 is_end_of_slice(int sqlerrcode)
 {
-	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ||
-		(sqlerrcode == ERRCODE_QUERY_CANCELED && slice_cut);
+	return sqlerrcode == ERRCODE_QUERY_CANCELED && slice_over && !canceled;
 }
 
-/*
- * False: not within a slice.  The server's own timeout of a lock ends the wait, as an
- * error, which takes a subtransaction to survive.
- */
+/* False: not within a slice, which ends as an error, and that takes a subtransaction to survive. */
 static bool
 lock_in_slice(Oid relid, LOCKMODE mode)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	int			lock_timeout = LockTimeout;
 	int			deadlock_timeout = DeadlockTimeout;
 	volatile bool got = true;
 
@@ -138,14 +164,14 @@ lock_in_slice(Oid relid, LOCKMODE mode)
 	{
 		begin_slice();
 		LockRelationOid(relid, mode);
-		end_slice(lock_timeout, deadlock_timeout);
+		end_slice(deadlock_timeout);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
 	{
 		ErrorData  *edata;
 
-		end_slice(lock_timeout, deadlock_timeout);
+		end_slice(deadlock_timeout);
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
 		if (!is_end_of_slice(edata->sqlerrcode))

@@ -415,6 +415,7 @@ rose_repl_worker_main(Datum arg)
 	PG_TRY();
 	{
 		rose_repl_set_up_process(dbid);
+		rose_repl_lock_watch_cancels();
 		if (rose_repl_load_subscription(subid))
 			rose_flight_finish_left();
 		if (rose_repl_load_subscription(subid))

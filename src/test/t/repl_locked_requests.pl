@@ -7,6 +7,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 plan skip_all => 'the stand-in has workers of its own' if $ENV{ROSE_STANDIN};
 
@@ -128,6 +129,25 @@ $unlock = hold_up('session', 'r2', 'INSERT INTO r VALUES (1, 1), (101, 1)');
 works("SELECT rose.spill('r1')", 'a partition is locked, and an epoch is made');
 works("SELECT rose.pause_table('s', 'r')", 'and its table paused');
 works("SELECT rose.resume_table('s', 'r')", 'and resumed');
+$unlock->();
+
+# --- a cancel that comes in the same moment as a request, which cancels the wait, too, is heard
+$n++;
+$unlock = hold_up('session', 'u', "INSERT INTO u VALUES ($n, $n)");
+{
+	my $pid = down('SELECT pid FROM rose.stat_subscription');
+	my $asking = RoseTest::Session->new($replica);
+	my $log = -s $replica->logfile;
+
+	kill 'STOP', $pid;
+	kill 'INT', $pid;
+	$asking->start("SELECT rose.spill('t')");
+	usleep(300_000);	# it looks for requests ten times a second; were it later, there would be a cancel alone
+	kill 'CONT', $pid;
+	$asking->finish;
+	like(substr(slurp_file($replica->logfile), $log), qr/ERROR:  canceling statement due to user request/, 'a cancel beside a request is heard');
+	$asking->end;
+}
 $unlock->();
 
 # --- a TRUNCATE that waits for a reader, and a resync, and a drop of another subscription's
