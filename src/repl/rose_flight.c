@@ -379,6 +379,36 @@ check_prospects(bool deadlock)
 				 errdetail("The worker gives up its batch and starts over with writing it.")));
 }
 
+bool
+rose_flight_is_held_up(void)
+{
+	RoseFlightShared copy = look_at_flight();
+
+	return rose_apply.epochs.flight != 0 && OidIsValid(copy.blocked.relid);
+}
+
+static void
+nap(void)
+{
+	rose_apply_keep_alive();
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ROSE_FLIGHT_NAP_MS, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+bool
+rose_flight_wait_for_writer(void)
+{
+	while (!rose_flight_poll())
+	{
+		if (rose_flight_is_held_up())
+			return false;
+		nap();
+	}
+	return true;
+}
+
 /* True if it was necessary to wait. */
 bool
 rose_flight_wait(void)
@@ -394,11 +424,7 @@ rose_flight_wait(void)
 	{
 		if (rose_apply.batch.open)
 			check_prospects(++looks % ROSE_FLIGHT_DEADLOCK_NAPS == 0);
-		rose_apply_keep_alive();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 ROSE_FLIGHT_NAP_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		nap();
 	} while (!rose_flight_poll());
 
 	TimestampDifference(start, GetCurrentTimestamp(), &secs, &microsecs);

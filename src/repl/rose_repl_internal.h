@@ -530,6 +530,15 @@ extern bool rose_flight_wait(void); /* true: it took a while */
 extern void rose_flight_finish_left(void);	/* by the worker's predecessor */
 extern bool rose_flight_is_left(void);	/* one is in flight, and nobody writes it */
 
+/*
+ * is_held_up: somebody has a table locked whose rows it has to write.  wait_for_writer: until it has landed; false: it is held up.
+ */
+extern bool rose_flight_is_held_up(void);
+extern bool rose_flight_wait_for_writer(void);
+
+/* What backends ask for, between messages (rose_repl_serve.c).  True: the worker is to end, and nothing is applied that is not durable. */
+extern bool rose_repl_serve_requests(void);
+
 /* For whoever writes an epoch, between two attempts to lock a relation: wait a little.  InvalidOid: it has been locked.  False: another process is to go on. */
 extern bool rose_flight_wait_for_lock(Oid relid);
 

@@ -449,74 +449,6 @@ ask_monitor(TimestampTz now)
 }
 
 /* ---------------------------------------------------------------------
- * Requests of other backends
- */
-
-/* Stop with everything applied made durable. */
-static void
-finish(void)
-{
-	if (rose_apply.remote.open)
-		rose_batch_abort();
-	else
-		rose_batch_commit();
-	rose_epoch_commit();
-}
-
-/* A request that the epoch in flight is for, or 0. */
-static uint64 ticket_in_flight = 0;
-
-static void
-note_served(void)
-{
-	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	/* later ones may have been served while a batch waited for a table */
-	rose_apply.shared->epoch_served = Max(rose_apply.shared->epoch_served, ticket_in_flight);
-	LWLockRelease(&rose_repl_shared->lock);
-	ticket_in_flight = 0;
-}
-
-/* What was applied before the request must be in it: so not the one in flight already. */
-static void
-serve_epoch(uint64 ticket)
-{
-	rose_batch_commit();
-	rose_epoch_begin();
-	ticket_in_flight = ticket;
-	if (rose_apply.epochs.flight == 0)
-		note_served();
-}
-
-/* True: the worker is to end. */
-static bool
-serve_requests(void)
-{
-	RoseReplSubShared *shared = rose_apply.shared;
-	bool		drain;
-	bool		reload;
-	uint64		asked;
-	bool		served;
-
-	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
-	drain = shared->drain;
-	reload = shared->reload;
-	asked = shared->epoch_asked;
-	served = shared->epoch_served >= asked;
-	LWLockRelease(&rose_repl_shared->lock);
-
-	if (drain || (reload && !rose_apply.remote.open))
-	{
-		finish();
-		return true;
-	}
-	if (rose_flight_poll() && ticket_in_flight != 0)
-		note_served();
-	else if (!served && !rose_apply.remote.open && rose_apply.epochs.flight == 0)
-		serve_epoch(asked);
-	return false;
-}
-
-/* ---------------------------------------------------------------------
  * The loop
  */
 
@@ -607,7 +539,7 @@ do_chores(Stream *stream)
 {
 	if (rose_streamed_is_replayed())
 		keep_alive();
-	if (serve_requests())
+	if (rose_repl_serve_requests())
 	{
 		/* so that the next worker need not ask for the last transaction again */
 		send_feedback(stream, GetCurrentTimestamp(), true, false, false);

@@ -239,7 +239,7 @@ my %known = map { $_ => 1 } (
 	'memtable: rose_memahead.c rose_memlist.c rose_memtree.c',
 	'page: rose_page_append.c rose_page_build.c rose_page_plan.c',
 	'repl: rose_apply.c rose_batch.c rose_copies.c rose_copy_worker.c rose_epoch.c rose_flight.c rose_relmap.c rose_repl_internal.h'
-	  . ' rose_repl_locks.c rose_repl_worker.c rose_stream.c rose_table_error.c rose_truncated.c rose_upstream_identity.c',
+	  . ' rose_repl_locks.c rose_repl_serve.c rose_repl_worker.c rose_stream.c rose_table_error.c rose_truncated.c rose_upstream_identity.c',
 	'store: rose_manifest.c rose_settled.c',
 	'util: rose_key.c rose_schema.c');
 my (@between, %within);

@@ -206,14 +206,24 @@ foreach my $how ('session', 'prepared')
 	}
 	my $detail = qr/DETAIL:  It waits for "public.u", which is locked by $by\.\nHINT:  The table has changes that have to be made durable first/;
 
-	like(error_of($replica, "$asks SET lock_timeout = '300ms'; SELECT rose.spill('t')"), qr/ERROR:  the replication worker cannot commit an epoch within lock_timeout\n$detail/, "$how: an epoch waits, and heeds lock_timeout");
+	my $pid = down('SELECT pid FROM rose.stat_subscription');
+	my $goes_on = sub
+	{
+		up('UPDATE t SET v = v + 1');
+		wait_for_apply($upstream, $replica, undef, undef, 't');
+		return is(table_hash($replica, 't'), table_hash($upstream, 't'), "$how: other tables go on $_[0]");
+	};
+
+	# whoever is the first to ask
 	foreach my $sql ("rose.pause_table('s', 'u')", "rose.pause_table('s', 't')", "rose.alter_subscription('s', refresh => true)")
 	{
-		like(error_of($replica, "$asks SET lock_timeout = '300ms'; SELECT $sql"), qr/ERROR:  the replication worker cannot stop within lock_timeout\n$detail/, "$how: $sql, too");
+		like(error_of($replica, "$asks SET lock_timeout = '300ms'; SELECT $sql"), qr/ERROR:  the replication worker cannot stop within lock_timeout\n$detail/, "$how: $sql waits, and heeds lock_timeout");
+		$goes_on->("after $sql");
 	}
-	up("INSERT INTO t VALUES (5000 + $n, 0)");
-	wait_for_apply($upstream, $replica, undef, undef, 't');
-	is(table_hash($replica, 't'), table_hash($upstream, 't'), "$how: other tables go on");
+	like(error_of($replica, "$asks SET lock_timeout = '300ms'; SELECT rose.spill('t')"), qr/ERROR:  the replication worker cannot commit an epoch within lock_timeout\n$detail/, "$how: an epoch, too");
+	works("SELECT rose.alter_subscription('s', on_error => 'pause')", "$how: an option is changed");
+	$goes_on->('until it comes into force');
+	is(down('SELECT pid FROM rose.stat_subscription'), $pid, '... by the same worker');
 
 	my $waiter = RoseTest::Session->new($replica);
 	$waiter->start("SET statement_timeout = '10min'; SELECT rose.spill('t')");
@@ -223,8 +233,25 @@ foreach my $how ('session', 'prepared')
 	$waiter->finish;
 	pass("$how: and gets it in the end");
 	$waiter->end;
+	until_down("pid <> $pid FROM rose.stat_subscription", "$how: as does the option");
+	works("SELECT rose.alter_subscription('s', on_error => 'stop')", "$how: it is changed back");
 	same("$how: nothing is lost");
 }
+
+# --- one that is disabled applies nothing more, and ends when what it has is durable
+$holder = RoseTest::Session->new($replica);
+up('INSERT INTO u VALUES (2000, 0)');
+wait_for_apply($upstream, $replica);
+$holder->run('BEGIN; LOCK TABLE u');
+works("SELECT rose.alter_subscription('s', enabled => false)", 'it is disabled');
+waits_for('u', 'it waits to end');
+my $there = table_hash($replica, 't');
+up('UPDATE t SET v = v + 1');
+$holder->end;
+until_down("state = 'disabled' AND pid IS NULL FROM rose.stat_subscription", '... and does');
+is(table_hash($replica, 't'), $there, '... having applied nothing more');
+works("SELECT rose.alter_subscription('s', enabled => true)", 'it is enabled');
+same('and goes on');
 is(down("SELECT string_agg(msg, '; ') FROM unnest('{t,u,r1,r2,w}'::regclass[]) c, rose.check(c)"), '', 'tables are sound');
 
 $replica->stop;
