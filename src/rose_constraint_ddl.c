@@ -16,8 +16,13 @@
  * It is asked when a command has been run.  From then on until the transaction ends nobody may write to the table: most of
  * these commands lock it so before they look at its rows.  VALIDATE lets the subscription go on while it reads.  What has
  * come meanwhile was looked at by who wrote it (rose_rules.c), but it may have taken the place of a row that nobody has
- * looked at; so then the table is locked here, and must be durable again.  It is asked before rows are read, too, since
- * that may take long.
+ * looked at; so then the table is locked here.
+ *
+ * That lock, and those of ALTER DOMAIN, keep batches from the table and not who writes an epoch, for whom it is enough to read: so
+ * an epoch is asked for and waited for.  The worker, if a batch waits for the table, gives that up for it.  A deadlock is possible with
+ * what else the transaction has locked, or with somebody who waits for more than we have and stands in the way of the epoch; that is
+ * looked for while waiting, and is an error then.  Commands with AccessExclusiveLock (SET NOT NULL, ADD CHECK) cannot
+ * wait: the epoch would need the table that they have.  They are refused, before rows are read, too, since that may take long.
  *
  * Foreign keys are not looked at: they do not hold for replicated rows anyway, and nobody relies on them.
  *
@@ -50,6 +55,7 @@
 
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_tree.h"
+#include "repl/rose_repl.h"
 #include "tableam/rose_tableam.h"
 #include "rose_constraint_ddl.h"
 #include "rose_ddl_notes.h"
@@ -80,6 +86,9 @@ read_changed_by_oid(Oid catalog, Oid index, AttrNumber column, Oid oid)
 	ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
 	return read_changed(catalog, index, 1, &key);
 }
+
+/* An epoch is waited for as long as by rose.spill(). */
+#define EPOCH_TIMEOUT_S		600
 
 static void check_table(Oid relid, bool finally);
 static void check_noted_table(const RoseDdlNote *note);
@@ -214,6 +223,23 @@ is_fed(Relation rel)
 		OidIsValid(rose_tree_open_any_order(rel)->shared->fed_by);
 }
 
+/* Who writes an epoch must be able to read the table. */
+static bool
+may_wait_for_epoch(Relation rel)
+{
+	return !CheckRelationLockedByMe(rel, AccessExclusiveLock, false);
+}
+
+/* REQUIRES: a lock that keeps the subscription from writing to it, so that one epoch is enough.  What it fails for is seen by what is not durable then. */
+static void
+wait_for_epoch(Relation rel)
+{
+	Oid			fed_by = rose_tree_open_any_order(rel)->shared->fed_by;
+
+	if (may_wait_for_epoch(rel) && !rose_rows_are_durable(rel))
+		(void) rose_repl_try_spill(fed_by, EPOCH_TIMEOUT_S);
+}
+
 /* finally: when the command has been run, for the rest of the transaction. */
 static void
 check_table(Oid relid, bool finally)
@@ -231,7 +257,10 @@ check_table(Oid relid, bool finally)
 	{
 		if (finally && !CheckRelationLockedByMe(rel, ShareLock, true))
 			LockRelationOid(relid, ShareLock);
-		require_durable(rel);
+		if (finally)
+			wait_for_epoch(rel);
+		if (finally || !may_wait_for_epoch(rel))
+			require_durable(rel);
 	}
 	if (finally)
 		relation_close(rel, NoLock);
