@@ -75,8 +75,9 @@ INSERT INTO rgr_queries (q)
 INSERT INTO rgr_queries (q) VALUES ('SELECT 10 / (i2 - 2), count(*) FROM @ GROUP BY 10 / (i2 - 2)'), ('SELECT 10 / (i2 - 2), count(*) FROM @ WHERE i2 <> 2 GROUP BY 10 / (i2 - 2)'), ('SELECT i2, sum(1 / (c - 8)) FROM @ GROUP BY i2'), ('SELECT i2, sum(1 / (c - 8)) FILTER (WHERE c <> 8), sum(c) FROM @ GROUP BY i2'), ('SELECT i2, sum(a * 1000000000) FROM @ GROUP BY i2'), ('SELECT i2, sum(1 / (c - 8)) FROM @ GROUP BY i2 LIMIT 0'),
 	('SELECT a % 4, sum(f * 2), avg(r + 1) FROM @ GROUP BY a % 4'), ('SELECT i2 + 1 FROM @ GROUP BY i2 + 1 HAVING max(c + 1) > 500 AND i2 + 1 < 9 ORDER BY i2 + 1 DESC'), ('SELECT a + 1, a FROM @ GROUP BY a, a + 1 ORDER BY 1 LIMIT 3'),
 	('SELECT rank() OVER (ORDER BY i2 % 4), i2 % 4, sum(count(*)) OVER (ORDER BY i2 % 4) FROM @ GROUP BY i2 % 4 ORDER BY 1, 2');
-CREATE FUNCTION rgr_all_same() RETURNS text LANGUAGE sql AS $$
-	SELECT count(*) || ' ' || sum(groups) FROM (SELECT rgr_same(q) AS groups FROM rgr_queries ORDER BY n) x
+-- all of them, or a quarter: in each of the table's states there are some of every kind of key
+CREATE FUNCTION rgr_all_same(quarter int = NULL) RETURNS bool LANGUAGE sql AS $$
+	SELECT sum(groups) > count(*) FROM (SELECT rgr_same(q) AS groups FROM rgr_queries WHERE quarter IS NULL OR ascii(md5(q)) % 4 = quarter ORDER BY n) x
 $$;
 
 -- in memory; in a run; merged; merged, with newer versions above
@@ -87,20 +88,20 @@ CALL rgr_both($$INSERT INTO @ SELECT i % 10, i / 10, CASE WHEN i % 11 > 0 THEN i
 ANALYZE rgr;
 SELECT rgr_all_same();
 SELECT rose.spill('rgr');
-SELECT rgr_all_same();
+SELECT rgr_all_same(0);
 SELECT rose.merge('rgr');
-SELECT rgr_all_same();
+SELECT rgr_all_same(1);
 CALL rgr_both($$UPDATE @ SET t = 'changed', i2 = i2 + 1, f = -f WHERE a = 3 AND c % 5 = 0$$);
 CALL rgr_both($$DELETE FROM @ WHERE a = 4 AND c % 5 < 3$$);
-SELECT rgr_all_same();
+SELECT rgr_all_same(2);
 SELECT rose.spill('rgr');
 CALL rgr_both($$UPDATE @ SET c = -c, p = 'pp', v = 'w' WHERE a = 6 AND b < 40$$);
 CALL rgr_both($$INSERT INTO @ (a, b) VALUES (-1, 0), (5, 1000), (100, -1)$$);
 SELECT rgr_all_same();
 SET rose.vector_rows = 1;
-SELECT rgr_all_same();
+SELECT rgr_all_same(3);
 SET rose.vector_rows = 7;
-SELECT rgr_all_same();
+SELECT rgr_all_same(0);
 RESET rose.vector_rows;
 
 -- own changes, and what is rolled back
@@ -109,11 +110,11 @@ CALL rgr_both($$UPDATE @ SET i2 = 5, t = NULL WHERE a = 8 AND c > 100$$);
 SAVEPOINT s;
 CALL rgr_both($$DELETE FROM @ WHERE a = 2$$);
 CALL rgr_both($$INSERT INTO @ (a, b, c, t) SELECT i, -5, i, 'own' FROM generate_series(1, 20) i$$);
-SELECT rgr_all_same();
+SELECT rgr_all_same(1);
 ROLLBACK TO s;
-SELECT rgr_all_same();
+SELECT rgr_all_same(2);
 ROLLBACK;
-SELECT rgr_all_same();
+SELECT rgr_all_same(3);
 
 -- a column that older rows do not have
 CALL rgr_both($$ALTER TABLE @ ADD COLUMN added text DEFAULT 'older', ADD COLUMN empty int8$$);
