@@ -126,7 +126,9 @@ begin_slice(void)
 	canceled = false;
 	if (QueryCancelPending)
 		canceled = true;
-	slice_ends = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_SLICE_MS);
+	/* as if its time were over as soon as it is looked at */
+	slice_ends = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+											 ROSE_STOP_POINT_SKIPS("slice-is-long") ? 0 : ROSE_LOCK_SLICE_MS);
 	DeadlockTimeout = Min(DeadlockTimeout, ROSE_LOCK_DETECTOR_MS);
 	enable_timeout_every(look_timeout,
 						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_LOOK_MS),

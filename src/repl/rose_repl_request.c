@@ -28,6 +28,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "util/rose_stop_point.h"
 #include "repl/rose_repl_internal.h"
 
 typedef enum RosePendingKind
@@ -371,7 +372,8 @@ is_held_up(RequestWait *wait)
 		wait->sqlerrcode = ERRCODE_LOCK_NOT_AVAILABLE;
 		return true;
 	}
-	if (!wait->told && TimestampDifferenceExceeds(wait->held_up, now, ROSE_REQUEST_TELL_MS))
+	if (!wait->told && (TimestampDifferenceExceeds(wait->held_up, now, ROSE_REQUEST_TELL_MS) ||
+						ROSE_STOP_POINT_SKIPS("request-is-patient")))
 	{
 		char	   *why = rose_repl_describe_wait(wait->subid);
 

@@ -28,7 +28,10 @@ up(join ';', map { "CREATE TABLE $_ (id int PRIMARY KEY, v int)" } qw(t u r w));
 up('CREATE PUBLICATION p FOR TABLE t, u, r');
 down(join ';', map { "CREATE TABLE $_ (id int PRIMARY KEY, v int) USING rose" } qw(t u w));
 down('CREATE TABLE r (id int PRIMARY KEY, v int) PARTITION BY RANGE (id); CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) TO (100) USING rose; CREATE TABLE r2 PARTITION OF r FOR VALUES FROM (100) TO (200) USING rose');
+stop_points_create($replica);
 subscribe($upstream, $replica);
+# slices of waits for locks, and what is waited before somebody is told, are seconds
+down("SELECT stop_at('slice-is-long', 'skip', 'worker', 0, 0), stop_at('request-is-patient', 'skip', 'client', 0, 0)");
 
 # Somebody has the table locked, and the worker waits for it with a batch in hand; $locked has no changes that are not durable. How it is let go is returned.
 my $n = 0;
