@@ -26,6 +26,7 @@
 #include "utils/spccache.h"
 
 #include "scan/rose_node_group.h"
+#include "scan/rose_node_quals.h"
 #include "scan/rose_node_scan.h"
 
 /* To begin with, and for each range of keys beside the descent: what tuples' processing saves in some hundred rows. */
@@ -36,6 +37,9 @@
 
 /* Of cpu_operator_cost: a filter's look at a row. */
 #define FILTER_PART			0.02
+
+/* Of what core charges for it: a filter that calls a function, once for values that come again. */
+#define FUNCTION_PART		0.5
 
 /* Of cpu_tuple_cost: a row that is given out. */
 #define ROW_PART			0.3
@@ -88,6 +92,29 @@ count_processes(const Path *path)
 	return path->parallel_workers + (parallel_leader_participation ? Max(leader, 0) : 0);
 }
 
+/* A row's, of conditions (RestrictInfos) that are filters. */
+static Cost
+cost_of_filters(PlannerInfo *root, const RelOptInfo *rel, List *filters)
+{
+	Cost		cost = 0;
+	ListCell   *cell;
+
+	foreach(cell, filters)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+		QualCost	whole;
+
+		if (rose_node_quals_calls((Node *) rinfo->clause, rel->relid))
+		{
+			cost_qual_eval_node(&whole, (Node *) rinfo->clause, root);
+			cost += whole.per_tuple * FUNCTION_PART;
+		}
+		else
+			cost += FILTER_PART * cpu_operator_cost;
+	}
+	return cost;
+}
+
 void
 rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 {
@@ -109,7 +136,7 @@ rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 	run = pages * DECODE_PART;
 
 	rose_node_clauses_split(rel, rel->baserestrictinfo, keys, &split);
-	run += rows * list_length(split.filters) * FILTER_PART * cpu_operator_cost;
+	run += rows * cost_of_filters(root, rel, split.filters);
 
 	conditions = list_concat(conditions, split.filters);
 	rows = Max(clamp_row_est(rel->tuples * selectivity_of(root, rel, conditions)),

@@ -9,6 +9,8 @@
  * - floats, by rose_vec_float8_word: NaN is equal to itself and the greatest, -0 is equal to 0;
  * - oid, "char", enums: other orders, so for equality only.
  *
+ * Texts have no words: what is done with them is known by its function (rose_node_filter_text.c).
+ *
  * Backend-local; the catalog is read while planning and at the start, under the statement's locks.
  *
  *-------------------------------------------------------------------------
@@ -140,6 +142,22 @@ strategy_of(Oid opno, Oid type, Oid *right, bool *negated)
 	return 0;
 }
 
+/* May a column be compared with this, once for all rows? */
+static bool
+is_for_all_rows(Node *with)
+{
+	return !contain_var_clause(with) && !contain_volatile_functions(with) && !contain_subplans(with);
+}
+
+static void
+compare_with(RoseNodeFilter *filter, Node *with, const Compiling *to)
+{
+	filter->evaluates |= !IsA(with, Const) &&
+		!(IsA(with, Param) && ((Param *) with)->paramkind == PARAM_EXTERN);
+	if (to->planstate != NULL)
+		filter->state = ExecInitExpr((Expr *) with, to->planstate);
+}
+
 /* A filter that compares the column with what the expression says; NULL: it cannot be one. */
 static RoseNodeFilter *
 compare(Node *left, Oid opno, Node *with, bool is_array, bool *negated, const Compiling *to)
@@ -150,8 +168,7 @@ compare(Node *left, Oid opno, Node *with, bool is_array, bool *negated, const Co
 	int			strategy;
 	Oid			right;
 
-	if (var == NULL || contain_var_clause(with) || contain_volatile_functions(with) ||
-		contain_subplans(with))
+	if (var == NULL || !is_for_all_rows(with))
 		return NULL;
 	strategy = strategy_of(opno, type, &right, negated);
 	if (strategy == 0 || !get_typbyval(var->vartype) ||
@@ -164,10 +181,28 @@ compare(Node *left, Oid opno, Node *with, bool is_array, bool *negated, const Co
 	filter->left = type;
 	filter->right = right;
 	filter->is_array = is_array;
-	filter->evaluates = !IsA(with, Const) &&
-		!(IsA(with, Param) && ((Param *) with)->paramkind == PARAM_EXTERN);
+	compare_with(filter, with, to);
+	return filter;
+}
+
+/* One of texts. */
+static RoseNodeFilter *
+compile_text(const OpExpr *op, const Compiling *to)
+{
+	int			column = column_of(linitial(op->args), to) != NULL ? 0 : 1;
+	Var		   *var = column_of(list_nth(op->args, column), to);
+	Node	   *with = list_nth(op->args, 1 - column);
+	RoseNodeFilter *filter;
+	bool		may_fail;
+
+	if (var == NULL || get_typlen(var->vartype) != -1 || !rose_node_filter_text_takes(op, &may_fail) ||
+		!is_for_all_rows(with))
+		return NULL;
+	filter = filter_of_column(ROSE_FILTER_TEXT, var);
+	filter->evaluates = may_fail;
+	compare_with(filter, with, to);
 	if (to->planstate != NULL)
-		filter->state = ExecInitExpr((Expr *) with, to->planstate);
+		filter->text = rose_node_filter_text_create(op, column);
 	return filter;
 }
 
@@ -184,9 +219,9 @@ compile_operator(const OpExpr *op, const Compiling *to)
 		filter = compare(linitial(op->args), opno, lsecond(op->args), false, &negated, to);
 	else if (OidIsValid(opno = get_commutator(opno)))
 		filter = compare(lsecond(op->args), opno, linitial(op->args), false, &negated, to);
-	if (filter == NULL || !negated)
-		return filter;
-	return make_filter(ROSE_FILTER_NOT, list_make1(filter));
+	if (filter == NULL)
+		return compile_text(op, to);
+	return negated ? make_filter(ROSE_FILTER_NOT, list_make1(filter)) : filter;
 }
 
 /* = ANY, < ANY ...; <> ALL. */
@@ -463,6 +498,11 @@ rose_node_filter_evaluate(RoseNodeFilter *filter, ExprContext *econtext, MemoryC
 	filter->else_unknown = false;
 	if (isnull)
 		filter->outcome = ROSE_FILTER_UNKNOWN;
+	else if (filter->type == ROSE_FILTER_TEXT)
+	{
+		rose_node_filter_text_start(filter->text, value, context);
+		filter->outcome = ROSE_FILTER_SET;
+	}
 	else if (filter->is_array)
 		evaluate_array(filter, DatumGetArrayTypeP(value));
 	else

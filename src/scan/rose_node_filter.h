@@ -17,10 +17,12 @@
 #include "nodes/execnodes.h"
 
 #include "util/rose_wordset.h"
+#include "scan/rose_node_filter_text.h"
 
 typedef enum RoseNodeFilterType
 {
 	ROSE_FILTER_COMPARE,		/* is the column's word in the set? */
+	ROSE_FILTER_TEXT,			/* is what a function says of the column's value true? */
 	ROSE_FILTER_IS_NULL,
 	ROSE_FILTER_AND,
 	ROSE_FILTER_OR,
@@ -40,7 +42,7 @@ typedef enum RoseNodeWords
 
 typedef enum RoseNodeOutcome
 {
-	ROSE_FILTER_SET,			/* as the set says; NULL for NULLs */
+	ROSE_FILTER_SET,			/* as the set says, or a function; NULL for NULLs */
 	ROSE_FILTER_UNKNOWN,		/* NULL for every row */
 	ROSE_FILTER_NEVER			/* false for every row, NULLs too */
 } RoseNodeOutcome;
@@ -61,8 +63,9 @@ typedef struct RoseNodeFilter
 	Oid			left;			/* type as which the column is compared */
 	Oid			right;			/* type of what it is compared with, or of the array's elements */
 	bool		is_array;		/* = ANY and the like */
-	bool		evaluates;		/* what it is compared with is no constant or parameter from outside: it may fail */
+	bool		evaluates;		/* what it is compared with is no constant or parameter from outside, or the comparison is such: it may fail */
 	ExprState  *state;			/* what it is compared with; NULL: it is there already */
+	RoseNodeFilterText *text;	/* of texts */
 
 	/* what became of it in this (re)scan */
 	bool		ready;

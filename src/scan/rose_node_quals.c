@@ -9,9 +9,10 @@
  *
  * What is evaluated.  What a column is compared with is evaluated once a (re)scan, and not before a row has come to
  * where an expression of core's would evaluate it: it may fail, or be a subquery.  So each filter gets the
- * rows that still need it, and does nothing if there are none.  The comparisons themselves cannot fail.
+ * rows that still need it, and does nothing if there are none.  Comparisons of words cannot fail; functions of texts may, and are
+ * called for rows that need them alone (rose_node_filter_text.c).
  *
- * Which conditions may be checked before others is for rose_node_clauses.c.  Texts are not compared here.
+ * Which conditions may be checked before others is for rose_node_clauses.c.
  *
  * Backend-local; no locks.
  *
@@ -35,13 +36,16 @@
 
 #define MASK_WORDS		ROSE_MASK_WORDS(ROSE_NODE_VECTOR_ROWS)
 
+/* Of so many rows less than one needs a text: these are picked. */
+#define PICK_BELOW		32
+
 /* A column of the rows at hand. */
 typedef struct FilterColumn
 {
 	AttrNumber	attno;
 	bool		loaded;
-	bool		by_value;		/* words are there, not only nulls */
-	int64	   *words;
+	bool		by_value;
+	int64	   *words;			/* by reference: Datums */
 	uint64		nulls[MASK_WORDS];
 } FilterColumn;
 
@@ -54,6 +58,8 @@ struct RoseNodeQuals
 	FilterColumn *columns;
 	Datum	   *values;			/* scratch, a vector long */
 	bool	   *nulls;
+	uint16	   *rows;			/* the same, of texts */
+	bool	   *keep;
 
 	/* rows at hand */
 	RoseBatch  *batch;
@@ -91,6 +97,25 @@ bool
 rose_node_quals_evaluates(Node *clause, Index relid)
 {
 	return evaluates(rose_node_filter_compile(clause, relid, NULL));
+}
+
+static bool
+calls(const RoseNodeFilter *filter)
+{
+	ListCell   *cell;
+
+	foreach(cell, filter->args)
+	{
+		if (calls(lfirst(cell)))
+			return true;
+	}
+	return filter->type == ROSE_FILTER_TEXT;
+}
+
+bool
+rose_node_quals_calls(Node *clause, Index relid)
+{
+	return calls(rose_node_filter_compile(clause, relid, NULL));
 }
 
 /* ---- columns ---- */
@@ -132,7 +157,7 @@ load_column(RoseNodeQuals *quals, int number)
 							   column->words, quals->nulls);
 	else
 		any = rose_batch_datums(quals->batch, column->attno, quals->first, quals->n,
-								quals->values, quals->nulls);
+								(Datum *) column->words, quals->nulls);
 	if (any)
 		rose_vec_mask_of_bools(quals->nulls, quals->n, column->nulls);
 	else
@@ -186,6 +211,59 @@ answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
 		for (int w = 0; w < ROSE_MASK_WORDS(quals->n); w++)
 			result->unknown[w] &= ~result->yes[w];
 	}
+}
+
+/* Values of these rows, by their numbers in the vector; those that have none are left out.  Returns how many are left. */
+static int
+texts_of(RoseNodeQuals *quals, RoseNodeFilter *filter, uint16 *rows, int n, Answer *result)
+{
+	bool		pick = n * PICK_BELOW < quals->n && !quals->columns[filter->column].loaded;
+	const FilterColumn *column = NULL;
+	int			left = 0;
+
+	if (!pick)
+		column = load_column(quals, filter->column);
+	else
+	{
+		for (int i = 0; i < n; i++)
+			rows[i] += quals->first;
+		rose_batch_pick(quals->batch, filter->attno, rows, n, quals->values, quals->nulls);
+		for (int i = 0; i < n; i++)
+			rows[i] -= quals->first;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		int			row = rows[i];
+
+		if (pick ? quals->nulls[i] : rose_mask_has(column->nulls, row))
+		{
+			result->unknown[row / ROSE_MASK_BITS] |= UINT64CONST(1) << (row % ROSE_MASK_BITS);
+			continue;
+		}
+		quals->values[left] = pick ? quals->values[i] : (Datum) column->words[row];
+		rows[left++] = (uint16) row;
+	}
+	return left;
+}
+
+static void
+answer_text(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answer *result)
+{
+	int			n;
+
+	if (!filter->ready)
+		rose_node_filter_evaluate(filter, quals->econtext, quals->context);
+	if (filter->outcome == ROSE_FILTER_UNKNOWN)
+	{
+		rose_mask_fill(result->unknown, quals->n);
+		return;
+	}
+	n = rose_mask_list(needed, quals->n, 0, quals->rows);
+	n = texts_of(quals, filter, quals->rows, n, result);
+	rose_node_filter_text_ask(filter->text, quals->values, n, quals->keep);
+	for (int i = 0; i < n; i++)
+		result->yes[quals->rows[i] / ROSE_MASK_BITS] |=
+			(uint64) quals->keep[i] << (quals->rows[i] % ROSE_MASK_BITS);
 }
 
 static void
@@ -275,6 +353,9 @@ answer(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answe
 		case ROSE_FILTER_COMPARE:
 			answer_compare(quals, filter, result);
 			break;
+		case ROSE_FILTER_TEXT:
+			answer_text(quals, filter, needed, result);
+			break;
 		case ROSE_FILTER_IS_NULL:
 			answer_null(quals, filter, result);
 			break;
@@ -303,6 +384,8 @@ rose_node_quals_create(List *clauses, PlanState *planstate)
 	quals->columns = palloc(sizeof(FilterColumn));
 	quals->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(Datum));
 	quals->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+	quals->rows = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint16));
+	quals->keep = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
 	foreach(cell, clauses)
 	{
 		RoseNodeFilter *filter = rose_node_filter_compile(lfirst(cell), relid, planstate);
@@ -325,6 +408,18 @@ rose_node_quals_start(RoseNodeQuals *quals)
 	MemoryContextReset(quals->context);
 }
 
+/* There are other rows: what was known of values that stood somewhere is nothing now. */
+static void
+forget_texts(RoseNodeFilter *filter)
+{
+	ListCell   *cell;
+
+	foreach(cell, filter->args)
+		forget_texts(lfirst(cell));
+	if (filter->text != NULL)
+		rose_node_filter_text_renew(filter->text);
+}
+
 int
 rose_node_quals_narrow(RoseNodeQuals *quals, RoseBatch *batch, int first, int n, uint64 *mask)
 {
@@ -341,6 +436,7 @@ rose_node_quals_narrow(RoseNodeQuals *quals, RoseBatch *batch, int first, int n,
 
 		if (rose_mask_is_empty(mask, n))
 			break;
+		forget_texts(lfirst(cell));
 		answer(quals, lfirst(cell), mask, &result);
 		for (int w = 0; w < ROSE_MASK_WORDS(n); w++)
 			mask[w] &= result.yes[w];

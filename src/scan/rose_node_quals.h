@@ -24,6 +24,9 @@ extern bool rose_node_quals_takes(Node *clause, Index relid);
 /* Of one that can: does it evaluate something that may fail, or run a subquery? */
 extern bool rose_node_quals_evaluates(Node *clause, Index relid);
 
+/* The same: does it call a function, for values of texts? */
+extern bool rose_node_quals_calls(Node *clause, Index relid);
+
 /* Filters of such conditions, in the current context; the values they compare with are evaluated in planstate. */
 typedef struct RoseNodeQuals RoseNodeQuals;
 extern RoseNodeQuals *rose_node_quals_create(List *clauses, PlanState *planstate);

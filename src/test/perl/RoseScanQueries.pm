@@ -113,10 +113,24 @@ sub of_key
 		sub { "$first = " . constant($key[0], $same) . ' AND ' . ($ctx->{prefix} // '') . "$key[-1]{name} " . pick('<', '>=') . ' ' . constant($key[-1], $same) })->();
 }
 
+# What a text is like.
+sub matched
+{
+	my ($column, $ctx) = @_;
+	my $name = ($ctx->{prefix} // '') . $column->{name};
+
+	return "$name ~ '[13]\$'" if rare(0.2);
+	return "$name " . pick('=', '<>', '<', '>=') . ' ' . constant($column, { %$ctx, same => 1 }) if rare(0.4);
+	return "$name " . pick('LIKE', 'LIKE', 'NOT LIKE', 'ILIKE') . ' ' . pick("'%1%'", "'w1%'", "'%7'", "'COMMON/%/1_%'", "'%'", "''", "'p7%'", "'_7_'", "'v%0%'");
+}
+
 # What filters say many rows at a time, of a column that has NULLs if there is one.
 sub filtered
 {
 	my ($table, $ctx) = @_;
+	my @texts = grep { $_->{family} =~ /^(text|bpchar)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
+
+	return matched(pick(@texts), $ctx) if @texts && rare(0.25);
 	my @can = grep { $_->{family} =~ /^(int|float|day|bool|oid|mood|char|"char"|money)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
 	my $column = pick((grep { $_->{nulls} } @can), pick(@can));
 	my $name = ($ctx->{prefix} // '') . $column->{name};
