@@ -335,9 +335,11 @@ SELECT * FROM rgr_chosen('SELECT k + 1, sum(id * 2) FROM rgr_wrong GROUP BY k + 
 CREATE TABLE rgr_times (id int PRIMARY KEY, ts timestamp, t text) USING rose;
 INSERT INTO rgr_times SELECT i, timestamp '2020-01-01' + i * interval '17 min', repeat('x', i * 7919 % 60) FROM generate_series(1, 30000) i;
 ANALYZE rgr_times;
+SET rose.aggregate_sample = 0;
 SELECT q, EXISTS (SELECT FROM rgr_plan('SELECT count(*) FROM rgr_times GROUP BY ' || q) line WHERE line ~ 'Rose Aggregate') AS vectors
 FROM unnest(ARRAY['date_trunc(''Days'', ts)', 'date_trunc(''hour'', ts)', 'ts::date', 'extract(minutes FROM ts)', 'extract(hour FROM ts)::int / 6', 'date_part(''dow'', ts), id % 7', 'CASE WHEN id > 99 THEN ''a'' ELSE ''b'' END', 'length(t)',
 	'ts', 'ts + interval ''1 h''', 'date_trunc(''second'', ts)', 'extract(epoch FROM ts)', 'id % 29999']) q;
+RESET rose.aggregate_sample;
 SELECT rgr_choices(q) FROM unnest(ARRAY['SELECT date_trunc(''month'', ts), extract(dow FROM ts), count(*), sum(id * 2) FROM rgr_times GROUP BY 1, 2', 'SELECT ts::date, avg(length(t)) FROM rgr_times WHERE id % 3 = 1 GROUP BY 1', 'SELECT extract(minute FROM ts), max(id - 1) FROM rgr_times GROUP BY 1',
 	'SELECT lo, m, s FROM generate_series(2, 9, 3) lo, LATERAL (SELECT few % lo AS m, sum(many / lo) AS s FROM rgr_many WHERE b > lo GROUP BY few % lo) x', 'SELECT k + 1, sum(id * 2) FROM rgr_wrong GROUP BY k + 1']) q;
 SELECT rgr_choices(q) FROM unnest(ARRAY['SELECT k + 1, 7, sum(id) * 2, t || count(*) FROM rgr_wrong WHERE id < 9000 GROUP BY k, t HAVING max(id) % 3 > 0', 'SELECT few, rank() OVER (ORDER BY sum(many), few), max(a) - min(a) FROM rgr_many GROUP BY few',

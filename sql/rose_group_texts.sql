@@ -44,7 +44,7 @@ END $$;
 -- by the first column of the key, in which order they come, in runs; and by another one, which is hashed
 CREATE FUNCTION rgt_all_same() RETURNS text LANGUAGE sql AS $$
 	SELECT count(*) || ' ' || min(rgt_same) FROM (SELECT rgt_same('SELECT ' || keys || ', ' || list || ' FROM @' || cond || ' GROUP BY ' || keys)
-		FROM unnest(ARRAY['a', 'k', 'a, k']) keys, unnest(ARRAY['min(t), max(t)', 'min(c), max(c), count(*)', 'min(v), max(v), sum(b)', 'min(long), max(long), min(t)', 'max(t) FILTER (WHERE b % 3 = 0), min(c) FILTER (WHERE t IS NULL)']) list,
+		FROM unnest(ARRAY['a', 'k', 'a, k']) keys, unnest(ARRAY['min(t), max(t)', 'min(c), max(c), count(*)', 'min(v), max(v), sum(b)', 'min(long), max(long), min(t)', 'max(t) FILTER (WHERE b % 3 = 0), min(c) FILTER (WHERE t IS NULL)', 'min(t || b), max(substr(long, 1, 40)), count(long || t), min(upper(v)) FILTER (WHERE b > 20)']) list,
 			unnest(ARRAY['', ' WHERE length(t) > 5 OR b > 50']) cond) x
 $$;
 CALL rgt_both($$INSERT INTO @ SELECT i % 8, i / 8, i * 7 % 11, CASE WHEN i % 7 > 0 AND i % 8 <> 5 THEN substr(md5(i::text), 1, i % 33) END, chr(65 + i * 31 % 58) || i, repeat(chr(97 + i % 26), i % 30),

@@ -122,6 +122,8 @@ add_state(RoseNodeAgg *agg, const Aggref *aggref)
 	state->column = add_column(agg, argument, filter);
 	if (argument == NULL)
 		return;
+	if (state->kind != ROSE_AGG_COUNT && agg->columns[state->column].expr != NULL)
+		agg->columns[state->column].expr->wants_values = true;
 	state->type = linitial_oid(aggref->aggargtypes);
 	if (ROSE_AGG_IS_OF_TEXT(state->kind))
 		rose_node_text_set_order(&state->order, aggref->inputcollid, state->kind == ROSE_AGG_MAX_TEXT);

@@ -98,12 +98,11 @@ add_group_keys(PlannerInfo *root, const RelOptInfo *grouped, PathTarget *target,
 	return true;
 }
 
-/* Of texts, of columns: states of groups come in parts, in any order, and of texts that are equal, and differ, the last one counts. */
+/* Of texts: states of groups come in parts, in any order, and of texts that are equal, and differ, the last one counts. */
 static bool
-has_text_parts(const Aggref *aggref, const Node *argument)
+has_text_parts(const Aggref *aggref)
 {
-	return IsA(argument, Var) && OidIsValid(aggref->inputcollid) &&
-		get_collation_isdeterministic(aggref->inputcollid);
+	return OidIsValid(aggref->inputcollid) && get_collation_isdeterministic(aggref->inputcollid);
 }
 
 /* Have what is aggregated be aggregated in part; false: not all of it is known. */
@@ -127,7 +126,7 @@ make_partial(PathTarget *target, bool has_groups)
 		}
 		kind = rose_node_agg_kind(lfirst_node(Aggref, cell), &node);
 		if (kind == ROSE_AGG_NONE ||
-			(has_groups && ROSE_AGG_IS_OF_TEXT(kind) && !has_text_parts(lfirst_node(Aggref, cell), node)))
+			(has_groups && ROSE_AGG_IS_OF_TEXT(kind) && !has_text_parts(lfirst_node(Aggref, cell))))
 			return false;
 		partial = makeNode(Aggref);
 		memcpy(partial, lfirst(cell), sizeof(Aggref));

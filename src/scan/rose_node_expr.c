@@ -250,7 +250,7 @@ compute(RoseNodeExprSet *exprs, RoseNodeExpr *expr, MemoryContext context, bool 
 		return 0;
 	}
 	value = ExecEvalExprSwitchContext(expr->state, exprs->econtext, null);
-	if (*null)
+	if (*null || !expr->wants_values)
 		return 0;
 	if (expr->by_value)
 		return expr->typlen == sizeof(int32) ? DatumGetInt32(value) : expr->typlen == sizeof(int16) ? DatumGetInt16(value) :

@@ -41,6 +41,7 @@ typedef struct RoseNodeExpr
 	bool		done;			/* of the rows at hand */
 	int16		typlen;
 	bool		by_value;
+	bool		wants_values;	/* the caller's: else it is only asked which are NULL, and values are nothing */
 
 	/* of the selected rows at hand, one after the other; values of NULLs are 0 */
 	int64	   *values;			/* words as rose_batch_words has them, or Datums */

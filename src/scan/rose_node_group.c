@@ -27,6 +27,7 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "executor/executor.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"
@@ -39,6 +40,7 @@
 #include "scan/rose_node_group_cells.h"
 #include "scan/rose_node_project.h"
 #include "scan/rose_node_state.h"
+#include "scan/rose_node_top.h"
 
 /* Rows of a run, on average, from which on runs are cheaper than single rows. */
 #define RUN_ROWS		32
@@ -66,12 +68,17 @@ rose_node_group_create(CustomScan *plan)
 
 /* ---- begin ---- */
 
+/* counts: nobody asks what is in it, as it seems. */
 static int
-add_column(RoseNodeGroup *group, const Node *node, RoseNodeExpr *filter)
+add_column(RoseNodeGroup *group, const Node *node, RoseNodeExpr *filter, bool counts)
 {
 	TupleDesc	desc = RelationGetDescr(group->scan->css.ss.ss_currentRelation);
+	int			number = rose_node_group_columns_add(&group->columns, desc, node, filter);
+	RoseNodeExpr *expr = group->columns.columns[number].expr;
 
-	return rose_node_group_columns_add(&group->columns, desc, node, filter);
+	if (expr != NULL && !counts)
+		expr->wants_values = true;
+	return number;
 }
 
 static void
@@ -89,7 +96,7 @@ add_agg(RoseNodeGroup *group, const Aggref *aggref, int target)
 	filter = rose_node_exprs_add_filter(group->columns.exprs, aggref->aggfilter);
 	if (argument == NULL && filter == NULL)
 		return;
-	agg->column = add_column(group, argument, filter);
+	agg->column = add_column(group, argument, filter, agg->kind == ROSE_AGG_COUNT);
 	if (argument != NULL)
 		agg->type = linitial_oid(aggref->aggargtypes);
 	if (ROSE_AGG_IS_OF_TEXT(agg->kind))
@@ -106,7 +113,7 @@ add_key(RoseNodeGroup *group, const Node *expr, int target)
 	if (key->kind == ROSE_KEY_NONE || group->table.nkeys > ROSE_VEC_GROUP_COLUMNS)
 		elog(ERROR, "key of groups is not known to Rose Aggregate");
 	key->typlen = get_typlen(exprType(node));
-	key->column = add_column(group, node, NULL);
+	key->column = add_column(group, node, NULL, false);
 	key->target = target;
 	rose_node_group_key_init(key);
 }
@@ -464,7 +471,7 @@ fill(RoseNodeGroup *group)
 			return true;
 		}
 		taken = take_some(group);
-		if (rose_node_group_pass_retreats(group, !taken))
+		if (rose_node_group_pass_retreats(group, !taken) || (!taken && group->must_be_whole))
 		{
 			retreat(group);
 			return false;
@@ -481,6 +488,22 @@ fill(RoseNodeGroup *group)
 			return true;
 		}
 	}
+}
+
+bool
+rose_node_group_are_whole(RoseNodeGroup *group)
+{
+	Instrumentation *instrument = group->css.ss.ps.instrument;
+
+	if (group->ordered)
+		return true;
+	if (instrument != NULL)
+		InstrStartNode(instrument);
+	ResetExprContext(group->css.ss.ps.ps_ExprContext);
+	(void) fill(group);
+	if (instrument != NULL)
+		InstrStopNode(instrument, 0);
+	return group->ended;
 }
 
 /* ---- giving out ---- */
@@ -502,14 +525,43 @@ emit(RoseNodeGroup *group, uint32 number, TupleTableSlot *slot)
 	for (int a = 0; a < table->naggs; a++)
 	{
 		const RoseNodeGroupAgg *agg = &table->aggs[a];
-		RoseNodeAggState state = {.kind = agg->kind, .type = agg->type};
 
-		rose_node_cell_load(agg->cells, number, &state);
-		slot->tts_values[agg->target] = rose_node_agg_state_emit(&state, agg->room,
-																 &slot->tts_isnull[agg->target]);
+		slot->tts_values[agg->target] = rose_node_cell_emit(agg->kind, agg->type, agg->cells, number, agg->room,
+															&slot->tts_isnull[agg->target]);
 	}
 	ExecStoreVirtualTuple(slot);
 	MemoryContextSwitchTo(old);
+}
+
+/* Groups that nobody wants. */
+static void
+skip_groups(RoseNodeGroup *group)
+{
+	const RoseNodeGroupTable *table = &group->table;
+	const RoseNodeGroupAgg *agg = table->aggs;
+
+	while (agg->target != group->top_target)
+		agg++;
+	for (; group->at < group->end; group->at++, group->skipped++)
+	{
+		if (rose_node_top_wants(group->top, rose_node_cell_number(agg->kind, agg->cells, group->at)))
+			break;
+	}
+}
+
+/* Is there something to give out? */
+static bool
+has_next(RoseNodeGroup *group)
+{
+	for (;;)
+	{
+		if (group->top != NULL)
+			skip_groups(group);
+		if (group->at < group->end || group->passed < group->passed_end)
+			return true;
+		if (!fill(group))
+			return false;
+	}
 }
 
 static TupleTableSlot *
@@ -521,7 +573,7 @@ group_exec(CustomScanState *css)
 
 	ExecClearTuple(slot);
 	ResetExprContext(ss->ps.ps_ExprContext);
-	if (group->at == group->end && group->passed == group->passed_end && !fill(group))
+	if (!has_next(group))
 		return ss->ps.ps_ProjInfo ? ExecClearTuple(ss->ps.ps_ProjInfo->pi_state.resultslot) : slot;
 	if (group->passed < group->passed_end)
 		rose_node_group_pass_emit(group, slot);

@@ -54,6 +54,9 @@ typedef enum RoseNodeKeyKind
  */
 extern RoseNodeKeyKind rose_node_group_key_kind(const Node *expr, Oid equality, const Node **key);
 
+/* Are values of such keys equal if, and only if, this node takes them for one?  Else some that are equal may be several. */
+extern bool rose_node_group_keys_are_exact(List *exprs);
+
 /* Is what is at i in the target one of the query's GROUP BY, and if so, told apart by which operator? */
 extern bool rose_node_group_is_key(PlannerInfo *root, const PathTarget *target, int i,
 								   Oid *equality);
@@ -217,6 +220,11 @@ typedef struct RoseNodeGroup
 	uint32		at;				/* groups before this one were ... */
 	uint32		end;			/* ... and those from this one on are not ready */
 
+	/* others are not given out (rose_node_top.h) */
+	struct RoseNodeTop *top;	/* NULL: all are */
+	int			top_target;		/* the number of rows by which they are ordered */
+	uint64		skipped;
+
 	/* does grouping make fewer of them?  (rose_node_group_pass.c) */
 	bool		in_one_part;	/* who adds up floats has each group in one part */
 	bool		judged;			/* it was asked since the table was empty */
@@ -225,6 +233,8 @@ typedef struct RoseNodeGroup
 	uint64		passing;		/* rows that are passed on without asking */
 	bool		may_retreat;	/* there is another plan (rose_node_choice.h) ... */
 	bool		retreated;		/* ... which is to be run */
+	bool		must_be_whole;	/* it retreats before it gives out parts of groups */
+	bool		whole_pays;		/* groups that all fit are worth it, however few rows they have */
 	uint64		sample;			/* rows after which it is asked whether it is; 0: it is not asked any more */
 	bool		wide;			/* states are large, and core takes long to read them */
 	double		expected;		/* groups */
@@ -234,6 +244,12 @@ typedef struct RoseNodeGroup
 	uint64		strategies[ROSE_GROUP_STRATEGIES];	/* vectors, or parts of one */
 	uint64		flushes;
 } RoseNodeGroup;
+
+/*
+ * Before the first row is asked for: will each group be given out once, as they come in order, or all fit into memory?  To know that, they
+ * are made.
+ */
+extern bool rose_node_group_are_whole(RoseNodeGroup *group);
 
 /* Ordered groups that are given out together. */
 #define ROSE_GROUP_ORDERED_GROUPS	1024

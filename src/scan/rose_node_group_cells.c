@@ -82,6 +82,12 @@ rose_node_cell_size(RoseNodeAggKind kind)
 	}
 }
 
+int64
+rose_node_cell_number(RoseNodeAggKind kind, const char *cells, uint32 group)
+{
+	return ((const CountCell *) (cells + group * rose_node_cell_size(kind)))->n;
+}
+
 /* ---- integers ---- */
 
 void
@@ -362,6 +368,23 @@ rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state)
 			state->word = ((const WordCell *) cell)->word;
 			break;
 	}
+}
+
+Datum
+rose_node_cell_emit(RoseNodeAggKind kind, Oid type, const char *cells, uint32 group, void *room, bool *isnull)
+{
+	RoseNodeAggState state;
+
+	/* most are numbers of rows */
+	if (kind == ROSE_AGG_ROWS || kind == ROSE_AGG_COUNT)
+	{
+		*isnull = false;
+		return Int64GetDatum(((const CountCell *) cells)[group].n);
+	}
+	state.kind = kind;
+	state.type = type;
+	rose_node_cell_load(cells, group, &state);
+	return rose_node_agg_state_emit(&state, room, isnull);
 }
 
 void

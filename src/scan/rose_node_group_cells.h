@@ -17,6 +17,9 @@
 /* Bytes of a group's state; the state of no values is all zeros. */
 extern Size rose_node_cell_size(RoseNodeAggKind kind);
 
+/* Values in a group's state. */
+extern int64 rose_node_cell_number(RoseNodeAggKind kind, const char *cells, uint32 group);
+
 /* A row more in each of these groups. */
 extern void rose_node_cells_count(char *cells, const uint32 *groups, int n);
 
@@ -36,6 +39,9 @@ extern void rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, co
 /* There are no cells any more; or, kept, but the first one. */
 extern void rose_node_cells_forget(RoseNodeAggKind kind, char *cells, bool kept,
 								   RoseNodeAggMemory *memory);
+
+/* A group's cell as rose_node_agg_state_emit gives out its state. */
+extern Datum rose_node_cell_emit(RoseNodeAggKind kind, Oid type, const char *cells, uint32 group, void *room, bool *isnull);
 
 /* Between a group's cell and a state, which has kind and type. */
 extern void rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state);

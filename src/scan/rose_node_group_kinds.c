@@ -82,6 +82,61 @@ rose_node_group_key_kind(const Node *expr, Oid equality, const Node **key)
 	return by_value == by_word && length >= -1 ? kind : ROSE_KEY_NONE;
 }
 
+/* Types that are told apart by their bytes, or by what this node makes of them; texts by some collations are not. */
+static bool
+is_bytewise(Oid function, Oid collation)
+{
+	switch (function)
+	{
+		case F_INT2EQ:
+		case F_INT4EQ:
+		case F_INT8EQ:
+		case F_OIDEQ:
+		case F_BOOLEQ:
+		case F_CHAREQ:
+		case F_CASH_EQ:
+		case F_DATE_EQ:
+		case F_TIME_EQ:
+		case F_TIMESTAMP_EQ:
+		case F_TIMESTAMPTZ_EQ:
+		case F_ENUM_EQ:
+		case F_FLOAT4EQ:
+		case F_FLOAT8EQ:
+		case F_NUMERIC_EQ:
+		case F_BYTEAEQ:
+		case F_UUID_EQ:
+			return true;
+		case F_TEXTEQ:
+		case F_BPCHAREQ:
+			return OidIsValid(collation) && get_collation_isdeterministic(collation);
+		default:
+			return false;
+	}
+}
+
+static bool
+is_exact(const Node *expr)
+{
+	TypeCacheEntry *entry = lookup_type_cache(exprType(expr), TYPECACHE_EQ_OPR);
+	const Node *key;
+
+	return rose_node_group_key_kind(expr, InvalidOid, &key) != ROSE_KEY_NONE &&
+		is_bytewise(get_opcode(entry->eq_opr), exprCollation(expr));
+}
+
+bool
+rose_node_group_keys_are_exact(List *exprs)
+{
+	ListCell   *cell;
+
+	foreach(cell, exprs)
+	{
+		if (!is_exact(lfirst(cell)))
+			return false;
+	}
+	return true;
+}
+
 bool
 rose_node_group_is_key(PlannerInfo *root, const PathTarget *target, int i, Oid *equality)
 {

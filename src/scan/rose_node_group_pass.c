@@ -97,6 +97,13 @@ extrapolate(const RoseNodeGroup *group)
 	return rows * rows / (2 * (rows - group->table.groups.ngroups + 1));
 }
 
+/* Do so many fit into memory, where that is enough? */
+static bool
+are_whole(const RoseNodeGroup *group, double groups)
+{
+	return group->whole_pays && groups <= rose_node_group_table_most(&group->table);
+}
+
 /* Rows of a group from which on it pays, whoever reads the states. */
 static double
 rows_that_pay(const RoseNodeGroup *group)
@@ -114,8 +121,10 @@ static bool
 is_refuted(const RoseNodeGroup *group, double all)
 {
 	double		there = group->table.groups.ngroups;
-	double		groups = extrapolate(group);
+	double		groups = Min(extrapolate(group), all);
 
+	if (are_whole(group, groups))
+		return false;
 	if (there < group->expected * EXCEEDED && group->expected * BELIEVED < all)
 		return false;
 	return groups * rows_that_pay(group) > all ||
@@ -142,6 +151,8 @@ ordered_retreats(RoseNodeGroup *group, bool full)
 	if (!full && !gives_out(group))
 		return false;
 	group->sample = 0;
+	if (group->whole_pays)
+		return false;
 	return group->rows_seen < group->table.groups.ngroups * rows_that_pay(group);
 }
 
@@ -185,10 +196,12 @@ rose_node_group_pass_judge(RoseNodeGroup *group)
 	double		all = Max(planned_rows(group), (double) group->rows_seen * PASSED_FACTOR);
 	double		groups;
 
-	if (group->judged || group->rows_since < SAMPLE_ROWS || group->ordered || group->sample > 0)
+	if (group->judged || group->rows_since < SAMPLE_ROWS || group->ordered || group->must_be_whole || group->sample > 0)
 		return false;
 	group->judged = true;
-	groups = extrapolate(group);
+	groups = Min(extrapolate(group), all);
+	if (are_whole(group, groups))
+		return false;
 	return groups * POOR_ROWS > all || groups > rose_node_group_table_most(&group->table) * MUCH_ROOM;
 }
 

@@ -7,11 +7,12 @@
  * table's key, of a scan in its order, are given out in that order, one after the other, so that core's Finalize GroupAggregate needs
  * no sort.
  *
- * Neither is offered if there are too many groups: where grouping makes few rows fewer it costs more than it saves, and a table that
- * is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.  Estimates may be wrong by far.
+ * Neither is offered if there are too many groups: where grouping makes few rows fewer it costs more than it saves, as core's node puts them into a table once
+ * more, and a table that is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.  Estimates may be wrong by far.
  * So there is a second plan for groups of a large table, row by row, which is run instead if it turns out so (rose_node_choice.h).  Without
  * it rows are passed on, or groups are given out that have a row or two, which costs more than core's own plan.  In order it costs least,
- * so groups are made in order wherever they can be.
+ * so groups are made in order wherever they can be.  Where there is a choice, and core has no other idea of what is equal, groups that fit into memory
+ * are finished without core's node; so there may be any number of these.
  *
  * The first way is offered for several processes, too: each has groups of its own.
  *
@@ -40,6 +41,7 @@
 #include "scan/rose_node_choice.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_scan.h"
+#include "scan/rose_node_top.h"
 
 /* Rows of a group, on average, for it to be worth anything. */
 #define MIN_ROWS_PER_GROUP	3
@@ -60,6 +62,8 @@ typedef struct GroupRequest
 	AggClauseCosts costs;
 	AggClauseCosts whole_costs; /* of aggregates that are not in parts */
 	bool		choice;			/* there is to be another plan */
+	RoseNodeTopPlan top;		/* which groups the query wants */
+	bool		whole;			/* and groups are finished without core's node, if they fit into memory or come in order */
 } GroupRequest;
 
 bool
@@ -187,7 +191,14 @@ add_finalized(GroupRequest *request, Path *path, AggStrategy strategy, bool orde
 	Path	   *final = core_path(request, path, strategy, AGGSPLIT_FINAL_DESERIAL, &request->costs);
 
 	if (request->choice)
-		final = rose_node_choice_path(final, rows_path(request, strategy, ordered));
+	{
+		bool		finish = request->whole && (strategy == AGG_HASHED || ordered);
+
+		final = rose_node_choice_path(request->root, final, rows_path(request, strategy, ordered),
+									  finish ? ROSE_CHOICE_FINISH : ROSE_CHOICE_PARTS);
+		if (finish)
+			rose_node_choice_set_top(final, &request->top);
+	}
 	add_path(request->grouped, final);
 }
 
@@ -215,6 +226,8 @@ is_expected_to_pay(const GroupRequest *request)
 	bool		wide = false;
 	ListCell   *cell;
 
+	if (request->whole)
+		return true;
 	foreach(cell, request->partial->exprs)
 	{
 		const Node *argument;
@@ -257,8 +270,7 @@ add_ordered(GroupRequest *request, CustomPath *scan)
 static bool
 find_choice(GroupRequest *request)
 {
-	if (rose_node_aggregate_sample == 0 ||
-		(rose_node_aggregate_sample < 0 && request->input->tuples < ROSE_CHOICE_MIN_ROWS))
+	if (!rose_node_choice_is_wanted(request->input))
 		return true;
 	request->choice = true;
 	get_agg_clause_costs(request->root, AGGSPLIT_SIMPLE, &request->whole_costs);
@@ -276,22 +288,25 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	CustomPath *ordered;
 
 	request.ngroups = rose_node_group_estimate(root, exprs, input->rows);
-	if (request.ngroups * MIN_ROWS_PER_GROUP > input->rows || rose_node_group_is_row(input, exprs))
+	if (!find_choice(&request) || rose_node_group_is_row(input, exprs))
+		return;
+	request.whole = request.choice && rose_node_group_keys_are_exact(exprs);
+	if (!request.whole && request.ngroups * MIN_ROWS_PER_GROUP > input->rows)
 		return;
 	scan = rose_node_scan_path(root, input, rte, scanned);
 	if (scan == NULL || !rose_node_agg_states_agree())
 		return;
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &request.costs);
-	if (!find_choice(&request))
-		return;
+	rose_node_top_find(root, grouped->reltarget, request.extra->havingQual, partial, &request.top);
 	/* in order, whatever is estimated: a little dearer at worst, and by far cheaper if there are more groups than that */
 	ordered = rose_node_scan_ordered_path(root, input, rte, scanned);
 	if (!(ordered != NULL && add_ordered(&request, ordered)) &&
 		rose_node_group_fits_memory(partial, request.ngroups) &&
 		(!request.choice || rose_node_aggregate_sample > 0 || is_expected_to_pay(&request)))
 		add_hashed(&request, scan);
-	request.choice = false;
-	if (rose_node_group_fits_memory(partial, request.ngroups) && grouped->consider_parallel)
+	request.choice = request.whole = false;
+	if (request.ngroups * MIN_ROWS_PER_GROUP <= input->rows && grouped->consider_parallel &&
+		rose_node_group_fits_memory(partial, request.ngroups))
 	{
 		scan = rose_node_scan_partial_path(root, input, rte, scanned);
 		if (scan != NULL)

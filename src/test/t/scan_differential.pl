@@ -78,7 +78,7 @@ sub settings_of
 	my $text = join('', map { "SET rose.enable_$_ = " . ($mode eq 'off' ? 'off' : 'on') . ";\n" } qw(scan aggregate));
 
 	return "${text}RESET rose.vector_rows;\nRESET rose.aggregate_memory;\nRESET rose.aggregate_sample;\n" if $mode ne 'other';
-	return "${text}SET rose.vector_rows = " . pick(1, 7, 64, 2048) . ";\nSET rose.aggregate_memory = '" . pick(0, 4, 16, 64) . "kB';\nSET rose.aggregate_sample = " . pick(-1, 0, 1, 30) . ";\n";
+	return "${text}SET rose.vector_rows = " . pick(1, 7, 64, 2048) . ";\nSET rose.aggregate_memory = '" . pick(0, 4, 16, 64) . "kB';\nSET rose.aggregate_sample = " . pick(-1, 0, 1, 30, 1000000, 1000000) . ";\n";
 }
 
 sub marked
