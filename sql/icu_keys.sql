@@ -86,6 +86,17 @@ SELECT count(DISTINCT t) AS blind, count(DISTINCT d) AS plain, count(DISTINCT d 
 SELECT count(DISTINCT t) FROM grouped_text;
 SELECT count(*), count(DISTINCT d COLLATE blind_groups) FROM grouped_text;
 SELECT k, count(DISTINCT t), count(*) FROM grouped_text GROUP BY k ORDER BY k;
+-- nor are such groups finished, or counted, but by core; and its functions say what is equal, and what cannot be asked
+SET rose.aggregate_sample = 1000000;
+SELECT upper(t), count(*) FROM grouped_text GROUP BY t ORDER BY 1;
+SELECT upper(d COLLATE "C"), count(*) FROM grouped_text GROUP BY d COLLATE blind_groups, 1 ORDER BY 1;
+SELECT k, count(DISTINCT t), count(DISTINCT t COLLATE "C") FROM grouped_text GROUP BY k ORDER BY k;
+SELECT k, count(DISTINCT t), count(*) FROM grouped_text GROUP BY k ORDER BY k;
+SELECT count(DISTINCT t COLLATE "C") FROM grouped_text;
+RESET rose.aggregate_sample;
+SELECT count(*) FROM grouped_text WHERE t = 'A';
+SELECT count(*) FROM grouped_text WHERE t <> 'a' AND d <> 'a';
+SELECT count(*) FROM grouped_text WHERE t LIKE 'a%';
 DROP FUNCTION grouped_by;
 DROP TABLE grouped_text;
 DROP COLLATION blind_groups;

@@ -26,11 +26,12 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	RETURN ARRAY[SQLSTATE, SQLERRM];
 END $$;
--- a query of @: by Rose Aggregate, in much memory and in none; by core's aggregates of the same rows; and of heap
+-- a query of @: by Rose Aggregate, in much memory and in none, as core sorts and as it need not, or had better not have begun; by core's aggregates of the same rows; and of heap
 CREATE FUNCTION rdi_same(query text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
 	vectors text[] := rdi_said(replace(query, '@', 'rdi'));
 	parts text[];
+	others text[];
 	rows text[];
 	heap text[] := rdi_said(replace(query, '@', 'rdi_heap'));
 BEGIN
@@ -39,7 +40,18 @@ BEGIN
 	END IF;
 	SET LOCAL rose.aggregate_memory = '4kB';
 	parts := rdi_said(replace(query, '@', 'rdi'));
+	SET LOCAL rose.aggregate_sample = 1000000;
+	others := rdi_said(replace(query, '@', 'rdi'));
 	SET LOCAL rose.aggregate_memory = -1;
+	IF others IS DISTINCT FROM vectors OR rdi_said(replace(query, '@', 'rdi')) IS DISTINCT FROM vectors THEN
+		RAISE EXCEPTION E'%\nvectors %\nwith a choice %\nor %', query, vectors, others, rdi_said(replace(query, '@', 'rdi'));
+	END IF;
+	SET LOCAL rose.aggregate_sample = 300;
+	others := rdi_said(replace(query, '@', 'rdi'));
+	IF others IS DISTINCT FROM vectors THEN
+		RAISE EXCEPTION E'%\nvectors %\nbegun %', query, vectors, others;
+	END IF;
+	SET LOCAL rose.aggregate_sample = -1;
 	SET LOCAL rose.enable_aggregate = off;
 	rows := rdi_said(replace(query, '@', 'rdi'));
 	SET LOCAL rose.enable_aggregate = on;
@@ -71,6 +83,10 @@ INSERT INTO rdi_queries (q)
 INSERT INTO rdi_queries (q) VALUES ('SELECT u, count(*) AS n, count(DISTINCT i2) FROM @ GROUP BY u ORDER BY count(*) DESC, u'), ('SELECT a, rank() OVER (ORDER BY count(*), a), count(DISTINCT u) FROM @ GROUP BY a'), ('SELECT count(*), count(DISTINCT i2) FROM @ HAVING count(*) > 5'), ('SELECT count(*), count(c), count(DISTINCT i2), sum(a), avg(a), min(t) FROM @ WHERE c % 7 < 0'),
 	('SELECT x, (SELECT count(*) * 100 + count(DISTINCT i2) FROM @ WHERE a > x) FROM generate_series(0, 3) x'), ('SELECT sum(n), max(m) FROM (SELECT a, count(*) AS n, count(DISTINCT i2) AS m FROM @ GROUP BY a) x'),
 	('SELECT y.a, y.n FROM (SELECT a, count(*) AS n, count(DISTINCT i2) AS m FROM @ GROUP BY a) y JOIN generate_series(1, 5) g ON y.a = g WHERE y.m > 2');
+-- of expressions
+INSERT INTO rdi_queries (q) VALUES ('SELECT count(DISTINCT i2 + 1) FROM @'), ('SELECT count(DISTINCT lower(t)), count(*), sum(i2 * 2), count(t || a) FROM @'), ('SELECT a % 3, count(DISTINCT i2 / 2), min(i2 / 2), avg(b + 1) FROM @ GROUP BY a % 3'),
+	('SELECT a % 3 + 1, count(DISTINCT upper(v)), min(t || a), max(d) FROM @ WHERE c > 5 GROUP BY a % 3 HAVING count(DISTINCT upper(v)) > 1'), ('SELECT upper(v), count(DISTINCT upper(v)), count(*) FROM @ GROUP BY upper(v)'),
+	('SELECT u, count(DISTINCT CASE WHEN c > 777 THEN i2 END) FROM @ GROUP BY u'), ('SELECT u, count(DISTINCT i2 % 3), sum(DISTINCT i2 % 3) FROM @ GROUP BY u'), ('SELECT count(DISTINCT 10 / (i2 - 4)) FROM @');
 CREATE FUNCTION rdi_all_same() RETURNS text LANGUAGE sql AS $$
 	SELECT count(*) || ' ' || sum(groups) FROM (SELECT rdi_same(q) AS groups FROM rdi_queries ORDER BY n) x
 $$;
@@ -116,9 +132,23 @@ ANALYZE rdi_many;
 SELECT count(DISTINCT x) FROM rdi_many;
 SELECT k, count(DISTINCT x), max(x) FROM rdi_many GROUP BY k ORDER BY k;
 SELECT k, count(*), count(DISTINCT x), sum(x) FROM rdi_many GROUP BY k ORDER BY k;
-SELECT count(*) FROM rdi_plan('SELECT count(DISTINCT x) FROM rdi_many', 'ANALYZE, COSTS off, TIMING off, SUMMARY off') line WHERE line ~ 'Groups: .*passed=[1-9]';
+-- if they all come once, core need not sort them
+EXPLAIN (COSTS off) SELECT k, count(*), count(DISTINCT x) FROM rdi_many GROUP BY k;
+CREATE FUNCTION rdi_chosen(query text) RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(substring(line FROM 'Chosen: \w+'), ' ') FROM rdi_plan(query, 'ANALYZE, COSTS off, TIMING off, SUMMARY off') line
+$$;
+SELECT rdi_chosen('SELECT count(DISTINCT x) FROM rdi_many') AS plain, rdi_chosen('SELECT k, count(*), count(DISTINCT x % 4) FROM rdi_many GROUP BY k') AS groups;
 SET rose.aggregate_memory = '16kB';
+SELECT rdi_chosen('SELECT count(DISTINCT x) FROM rdi_many') AS plain, rdi_chosen('SELECT k, count(*), count(DISTINCT x % 4) FROM rdi_many GROUP BY k') AS groups;
+SELECT count(DISTINCT x) FROM rdi_many WHERE id > 0;
+SELECT 80018 / count(DISTINCT x) FROM rdi_many;
+SELECT lo, n, d FROM generate_series(0, 39000, 13000) lo, LATERAL (SELECT count(*) AS n, count(DISTINCT x) AS d FROM rdi_many WHERE id > lo) s;
+SELECT lo, n, d FROM generate_series(39900, 39999, 40) lo, LATERAL (SELECT count(*) AS n, count(DISTINCT x) AS d FROM rdi_many WHERE id > lo) s;
 SELECT k, count(DISTINCT x), max(x) FROM rdi_many GROUP BY k ORDER BY k;
+SET rose.aggregate_sample = 0;
+SELECT k, count(DISTINCT x), max(x) FROM rdi_many GROUP BY k ORDER BY k;
+SELECT count(*) FROM rdi_plan('SELECT count(DISTINCT x) FROM rdi_many', 'ANALYZE, COSTS off, TIMING off, SUMMARY off') line WHERE line ~ 'Groups: .*passed=[1-9]';
+RESET rose.aggregate_sample;
 SELECT count(*) FROM rdi_plan('SELECT count(DISTINCT x % 3000) FROM (SELECT x FROM rdi_many OFFSET 0) s') line WHERE line ~ 'Rose Aggregate';
 RESET rose.aggregate_memory;
 
@@ -140,6 +170,6 @@ EXECUTE rdi_prepared (5);
 EXECUTE rdi_prepared (0);
 RESET plan_cache_mode;
 DROP TABLE rdi, rdi_heap, rdi_queries, rdi_many;
-DROP FUNCTION rdi_plan, rdi_said, rdi_same, rdi_all_same;
+DROP FUNCTION rdi_plan, rdi_said, rdi_same, rdi_all_same, rdi_chosen;
 DROP PROCEDURE rdi_both;
 DROP DOMAIN rdi_domain;

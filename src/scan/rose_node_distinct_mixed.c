@@ -173,14 +173,7 @@ rose_node_mixed_replace(RoseNodeMixed *mixed, const Aggref *aggref)
 	if (aggref->aggdistinct != NIL)
 		result = distinct_of(mixed, aggref);
 	else
-	{
-		RoseNodeAggKind kind = rose_node_agg_kind(aggref, &column);
-
-		/* of columns, or of rows */
-		if (column != NULL && !IsA(column, Var))
-			return NULL;
-		result = replacement_of(mixed, aggref, kind);
-	}
+		result = replacement_of(mixed, aggref, rose_node_agg_kind(aggref, &column));
 	if (result == NULL)
 		return NULL;
 	mixed->known = lappend(mixed->known, unconstify(Aggref *, aggref));

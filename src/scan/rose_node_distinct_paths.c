@@ -10,7 +10,10 @@
  *
  * It may get a group any number of times, but for none.  So nothing depends on what is equal to whom: a Rose Aggregate tells values apart by bytes, and
  * core puts together what is equal by the type's function.  Nor does anything on memory, or on how many groups there are: where groups are nearly
- * as many as rows, rows are passed on (rose_node_group_pass.c), which is what core would have got.  There is no other plan to fall back on, and none is needed.
+ * as many as rows, rows are passed on (rose_node_group_pass.c), which is what core would have got.
+ *
+ * If all groups fit into memory, and bytes tell what is equal, each comes once: then core need not sort values to find those that are distinct, and aggregates
+ * without DISTINCT say the same.  That is another plan, which is tried first of a large table; the first one is fallen back on (rose_node_choice.c).
  *
  * Backend-local; planning takes locks before us.
  *
@@ -34,6 +37,7 @@
 
 #include "compat/rose_compat_plan.h"
 #include "scan/rose_node_agg.h"
+#include "scan/rose_node_choice.h"
 #include "scan/rose_node_distinct.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_scan.h"
@@ -163,7 +167,7 @@ find_keys(PlannerInfo *root, const RelOptInfo *grouped, Parts *parts)
 
 		if (!rose_node_group_is_key(root, grouped->reltarget, i++, &equality))
 			continue;
-		if (rose_node_group_key_kind((Node *) expr, equality, &column) == ROSE_KEY_NONE || !IsA(column, Var))
+		if (rose_node_group_key_kind((Node *) expr, equality, &column) == ROSE_KEY_NONE)
 			return false;
 		add_column_to_pathtarget(parts->target, expr,
 								 get_pathtarget_sortgroupref(grouped->reltarget, i - 1));
@@ -215,8 +219,7 @@ find_parts(PlannerInfo *root, RelOptInfo *grouped, Node *having, Parts *parts)
 	if (!find_keys(root, grouped, parts) ||
 		find_strange((Node *) grouped->reltarget->exprs, parts) || find_strange(having, parts) ||
 		!OidIsValid(parts->equality) ||
-		rose_node_group_key_kind((const Node *) parts->argument, parts->equality, &column) == ROSE_KEY_NONE ||
-		!IsA(column, Var))
+		rose_node_group_key_kind((const Node *) parts->argument, parts->equality, &column) == ROSE_KEY_NONE)
 		return false;
 	add_new_column_to_pathtarget(parts->target, unconstify(Expr *, parts->argument));
 	foreach(cell, parts->others)
@@ -224,6 +227,46 @@ find_parts(PlannerInfo *root, RelOptInfo *grouped, Node *having, Parts *parts)
 	parts->result = grouped->reltarget;
 	parts->having = (List *) having;
 	return !is_mixed || find_mixed(grouped, having, parts);
+}
+
+/* ---- where each group comes once ---- */
+
+/* The same, with each value taken as one that is distinct. */
+static Node *
+without_distinct(Node *node, void *nothing)
+{
+	Aggref	   *aggref;
+
+	if (node == NULL)
+		return NULL;
+	if (!IsA(node, Aggref))
+		return expression_tree_mutator(node, without_distinct, nothing);
+	aggref = copyObject((Aggref *) node);
+	if (aggref->aggdistinct != NIL)
+		linitial_node(TargetEntry, aggref->args)->ressortgroupref = 0;
+	aggref->aggdistinct = NIL;
+	return (Node *) aggref;
+}
+
+static PathTarget *
+target_without_distinct(PlannerInfo *root, const PathTarget *target)
+{
+	PathTarget *result = create_empty_pathtarget();
+	int			i = 0;
+	ListCell   *cell;
+
+	foreach(cell, target->exprs)
+		add_column_to_pathtarget(result, (Expr *) without_distinct(lfirst(cell), NULL),
+								 get_pathtarget_sortgroupref(target, i++));
+	return set_pathtarget_cost_width(root, result);
+}
+
+/* May it be tried that each comes once?  exprs: those of groups. */
+static bool
+may_be_whole(PlannerInfo *root, const RelOptInfo *input, const RelOptInfo *grouped, const Node *having, List *exprs)
+{
+	return rose_node_choice_is_wanted(input) && rose_node_choice_is_safe(input, grouped, having) &&
+		rose_node_group_keys_are_exact(exprs) && grouping_is_hashable(rose_group_clause(root));
 }
 
 /* ---- paths ---- */
@@ -241,59 +284,101 @@ columns_of(PlannerInfo *root, const PathTarget *target)
 static double
 count_groups(PlannerInfo *root, const RelOptInfo *input, List *exprs)
 {
-	return exprs == NIL ? 1 : estimate_num_groups(root, exprs, input->rows, NULL, NULL);
+	return exprs == NIL ? 1 : rose_node_group_estimate(root, exprs, input->rows);
 }
 
-/* Core's aggregate of the groups that the scan's rows are of; so many groups are expected. */
-static void
-add_distinct(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, const Parts *parts,
-			 CustomPath *scan, double ngroups)
+/* What is common to the paths. */
+typedef struct DistinctRequest
 {
-	const Query *parse = root->parse;
-	List	   *keys = get_sortgrouplist_exprs(rose_group_clause(root), parse->targetList);
-	CustomPath *groups = rose_node_agg_path(root, grouped, parts->target, scan);
-	Path	   *path = &groups->path;
+	PlannerInfo *root;
+	RelOptInfo *input;
+	RelOptInfo *grouped;
+	Parts	   *parts;
+	double		ngroups;		/* expected, with what is distinct ... */
+	double		nresults;		/* ... and without */
+} DistinctRequest;
+
+/* The groups of the scan's rows, by keys and what is distinct. */
+static CustomPath *
+groups_path(const DistinctRequest *request, CustomPath *scan)
+{
+	CustomPath *groups = rose_node_agg_path(request->root, request->grouped, request->parts->target, scan);
+
+	groups->custom_private = list_make2_int(false, (int) Min(request->ngroups, INT_MAX));
+	rose_node_cost_groups(request->root, groups, &scan->path, request->ngroups);
+	return groups;
+}
+
+static Path *
+core_path(const DistinctRequest *request, Path *path, PathTarget *target, AggStrategy strategy, List *having)
+{
+	PlannerInfo *root = request->root;
 	AggClauseCosts costs;
 
-	groups->custom_private = list_make2_int(false, (int) Min(ngroups, INT_MAX));
-	rose_node_cost_groups(root, groups, &scan->path, ngroups);
+	MemSet(&costs, 0, sizeof(costs));
+	get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &costs);
+	return (Path *) create_agg_path(root, request->grouped, path, target,
+									root->parse->groupClause != NIL ? strategy : AGG_PLAIN,
+									AGGSPLIT_SIMPLE, rose_group_clause(root), having, &costs, request->nresults);
+}
+
+/* Core's aggregate of groups that may come any number of times. */
+static Path *
+parts_path(const DistinctRequest *request, CustomPath *scan)
+{
+	PlannerInfo *root = request->root;
+	CustomPath *groups = groups_path(request, scan);
+	Path	   *path = &groups->path;
+
 	if (scan->path.parallel_workers > 0)
 		path = rose_node_agg_gather_path(root, groups);
 	/* by what the query groups; since 16 also by what is distinct, if that is to be sorted */
 	if (root->group_pathkeys != NIL)
-		path = (Path *) create_sort_path(root, grouped, path, root->group_pathkeys, -1.0);
-	MemSet(&costs, 0, sizeof(costs));
-	get_agg_clause_costs(root, AGGSPLIT_SIMPLE, &costs);
-	path = (Path *) create_agg_path(root, grouped, path, parts->result,
-									parse->groupClause != NIL ? AGG_SORTED : AGG_PLAIN,
-									AGGSPLIT_SIMPLE, rose_group_clause(root), parts->having, &costs,
-									count_groups(root, input, keys));
-	if (parts->result != grouped->reltarget)
-		path = &rose_node_distinct_path(path, grouped->reltarget)->path;
-	add_path(grouped, path);
+		path = (Path *) create_sort_path(root, request->grouped, path, root->group_pathkeys, -1.0);
+	return core_path(request, path, request->parts->result, AGG_SORTED, request->parts->having);
+}
+
+/* Core's aggregate of groups that come once; else of the others. */
+static Path *
+whole_path(const DistinctRequest *request, CustomPath *scan)
+{
+	PathTarget *target = target_without_distinct(request->root, request->parts->result);
+	List	   *having = (List *) without_distinct((Node *) request->parts->having, NULL);
+	Path	   *whole = core_path(request, &groups_path(request, scan)->path, target, AGG_HASHED, having);
+
+	return rose_node_choice_path(request->root, whole, parts_path(request, scan), ROSE_CHOICE_WHOLE);
+}
+
+static void
+add_distinct(const DistinctRequest *request, Path *path)
+{
+	if (path->pathtarget != request->grouped->reltarget)
+		path = &rose_node_distinct_path(path, request->grouped->reltarget)->path;
+	add_path(request->grouped, path);
 }
 
 void
 rose_node_distinct_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, void *extra)
 {
 	const RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
-	const GroupPathExtraData *grouping = extra;
+	Node	   *having = ((const GroupPathExtraData *) extra)->havingQual;
 	Parts		parts = {0};
+	DistinctRequest request = {root, input, grouped, &parts, 0, 0};
 	PathTarget *columns;
 	CustomPath *scan;
-	double		ngroups;
+	bool		whole;
 
-	if ((grouping->flags & GROUPING_CAN_USE_SORT) == 0 ||
-		!find_parts(root, grouped, grouping->havingQual, &parts))
+	if ((((const GroupPathExtraData *) extra)->flags & GROUPING_CAN_USE_SORT) == 0 ||
+		!find_parts(root, grouped, having, &parts) || rose_node_group_is_row(input, parts.target->exprs))
 		return;
-	if (rose_node_group_is_row(input, parts.target->exprs))
-		return;
-	ngroups = count_groups(root, input, parts.target->exprs);
+	request.ngroups = count_groups(root, input, parts.target->exprs);
+	request.nresults = count_groups(root, input, get_sortgrouplist_exprs(rose_group_clause(root), root->parse->targetList));
+	whole = may_be_whole(root, input, grouped, having, parts.target->exprs);
 	add_new_columns_to_pathtarget(parts.target, parts.mixed.partials);
 	set_pathtarget_cost_width(root, parts.target);
-	if (ngroups * MIN_ROWS_PER_GROUP > input->rows ||
+	if ((!whole && request.ngroups * MIN_ROWS_PER_GROUP > input->rows) ||
 		list_length(parts.target->exprs) > ROSE_VEC_GROUP_COLUMNS ||
-		!rose_node_group_fits_memory(parts.target, ngroups))
+		!rose_node_group_fits_memory(parts.target, request.ngroups))
 		return;
 	if (parts.result != grouped->reltarget)
 		set_pathtarget_cost_width(root, parts.result);
@@ -301,8 +386,9 @@ rose_node_distinct_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *g
 	scan = rose_node_scan_path(root, input, rte, columns);
 	if (scan == NULL)
 		return;
-	add_distinct(root, input, grouped, &parts, scan, ngroups);
-	scan = grouped->consider_parallel ? rose_node_scan_partial_path(root, input, rte, columns) : NULL;
+	add_distinct(&request, whole ? whole_path(&request, scan) : parts_path(&request, scan));
+	scan = grouped->consider_parallel && request.ngroups * MIN_ROWS_PER_GROUP <= input->rows ?
+		rose_node_scan_partial_path(root, input, rte, columns) : NULL;
 	if (scan != NULL)
-		add_distinct(root, input, grouped, &parts, scan, ngroups);
+		add_distinct(&request, parts_path(&request, scan));
 }
