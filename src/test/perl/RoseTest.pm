@@ -17,7 +17,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between first_unequal stop_points_create wait_for_stop
   always_parallel scan_settings wait_for_apply start_without_replication replication_again
-  forget_collations touch_script error_of merge_workers merge_workers_in_turn no_merge_workers);
+  forget_collations icu_locale touch_script error_of merge_workers merge_workers_in_turn no_merge_workers);
 
 # A script for pgbench whose transactions change one of the tables t1, t2, ... and read another one.
 sub touch_script
@@ -77,6 +77,14 @@ sub no_merge_workers
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) $workers");
 	$node->poll_query_until('postgres', "SELECT count(*) = 0 $workers") or die 'a worker goes on';
 	return;
+}
+
+# The column of pg_collation that has ICU's locale. 17 renamed it.
+sub icu_locale
+{
+	my ($node) = @_;
+
+	return $node->pg_version < 17 ? 'colliculocale' : 'colllocale';
 }
 
 # Have these files of tables say that they were sorted by another version of collations, as if ICU had been updated.

@@ -15,6 +15,7 @@ plan skip_all => 'the stand-in has no order of its own' if $ENV{ROSE_STANDIN};
 my $node = rose_node('other_order', "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off',
 	"rose.debug_piece_size = '8kB'", 'restart_after_crash = on');
 stop_points_create($node);
+my $icu_locale = icu_locale($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub files_of { return map { sql("SELECT pg_relation_filepath('$_')") } @_ }
@@ -25,7 +26,7 @@ sub restart_with
 	my ($locale, @tables) = @_;
 	my @files = files_of(@tables);
 
-	sql("UPDATE pg_collation SET colliculocale = '$locale' WHERE collname = '" . ($locale =~ /ks-level/ ? 'folding' : 'changing') . "'");
+	sql("UPDATE pg_collation SET $icu_locale = '$locale' WHERE collname = '" . ($locale =~ /ks-level/ ? 'folding' : 'changing') . "'");
 	forget_collations($node, @files);
 	return;
 }
@@ -192,7 +193,7 @@ sub frozen_at { return sql(q{SELECT relfrozenxid FROM pg_class WHERE relname = '
 
 sql('CREATE TABLE indexed (id int PRIMARY KEY, k text COLLATE changing) USING rose; CREATE INDEX indexed_k ON indexed (k)');
 sql("INSERT INTO indexed SELECT g, 'k' || g FROM generate_series(1, 100) g; SELECT rose.spill('indexed_k'); INSERT INTO indexed SELECT g, 'm' || g FROM generate_series(101, 200) g");
-sql("UPDATE pg_collation SET colliculocale = CASE colliculocale WHEN '$now' THEN '$then' ELSE '$now' END WHERE collname = 'changing'");
+sql("UPDATE pg_collation SET $icu_locale = CASE $icu_locale WHEN '$now' THEN '$then' ELSE '$now' END WHERE collname = 'changing'");
 forget_collations($node, [ files_of('indexed_k'), 1 ]);
 my $frozen = frozen_at();
 sql('SELECT pg_current_xact_id()') foreach 1 .. 3;

@@ -16,6 +16,7 @@ plan skip_all => 'the stand-in has no order of its own' if $ENV{ROSE_STANDIN};
 my $seed = seed_random('SEED');
 my $node = rose_node('resort', "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off',
 	"rose.memtable_size = '4MB'", "rose.debug_piece_size = '8kB'", "maintenance_work_mem = '1MB'");
+my $icu_locale = icu_locale($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
@@ -38,7 +39,7 @@ sub restart_with
 {
 	my ($locale, @files) = @_;
 
-	sql("UPDATE pg_collation SET colliculocale = '$locale' WHERE collname IN ('changing', 'folding')");
+	sql("UPDATE pg_collation SET $icu_locale = '$locale' WHERE collname IN ('changing', 'folding')");
 	forget_collations($node, @files);
 	return;
 }

@@ -13,6 +13,7 @@ my $upstream = upstream_node();
 my $node = rose_node('replica', "rose.spill_interval = '1h'", "wal_retrieve_retry_interval = '200ms'", "rose.batch_interval = '50ms'",
 	"deadlock_timeout = '100ms'");
 stop_points_create($node);
+my $icu_locale = icu_locale($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
@@ -33,7 +34,7 @@ foreach my $who (qw(worker spiller))
 	sql("SELECT rose.spill('fed')");		# no change of it is to come again
 	my $file = sql("SELECT pg_relation_filepath('fed')");
 	$locale = $locale eq 'en-US' ? 'en-US-u-kn-true' : 'en-US';
-	sql("UPDATE pg_collation SET colliculocale = '$locale' WHERE collname = 'changing'");
+	sql("UPDATE pg_collation SET $icu_locale = '$locale' WHERE collname = 'changing'");
 	forget_collations($node, $file);
 
 	my $from = -s $node->logfile;

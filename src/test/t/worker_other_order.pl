@@ -14,6 +14,7 @@ plan skip_all => 'the stand-in has no order of its own' if $ENV{ROSE_STANDIN};
 my $upstream = upstream_node();
 my $node = rose_node('resort_background', "rose.spill_interval = '200ms'", 'autovacuum_naptime = 1', 'autovacuum_analyze_threshold = 1',
 	'autovacuum_vacuum_threshold = 1', "wal_retrieve_retry_interval = '200ms'", "rose.batch_interval = '50ms'");
+my $icu_locale = icu_locale($node);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
@@ -23,7 +24,7 @@ sub restart_with
 	my ($locale, @tables) = @_;
 	my @files = map { sql("SELECT pg_relation_filepath('$_')") } @tables;
 
-	sql("UPDATE pg_collation SET colliculocale = '$locale' WHERE collname = 'changing'");
+	sql("UPDATE pg_collation SET $icu_locale = '$locale' WHERE collname = 'changing'");
 	forget_collations($node, @files);
 	return;
 }
