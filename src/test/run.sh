@@ -101,19 +101,14 @@ run_suite()
 	tally "$suite" "$SCRATCH/$suite.out" "${PIPESTATUS[0]}"
 }
 
-# A pg_regress run of its own cluster or, for the stand-in, of one prepared here. Without
-# autovacuum: its snapshots come at any time, and keep what tests say is gone.
+# A pg_regress run of its own cluster or, for the stand-in, of one prepared here.
 # regress_suite SUITE PROGRAM INPUTDIR TEST...
 regress_suite()
 {
-	local suite=$1 program=$2 inputdir=$3 out=$COPY/out_$1 conf=$COPY/out_$1/test.conf connect
+	local suite=$1 program=$2 inputdir=$3 out=$COPY/out_$1 conf=$COPY/src/test/test.conf connect
 	shift 3
 
 	as_pg mkdir -p "$out"
-	{
-		cat "$COPY/src/test/test.conf"
-		echo 'autovacuum = off'
-	} | as_pg tee "$conf" >/dev/null
 	if [ -n "$ROSE_STANDIN" ]; then
 		cluster_init "$suite" <"$conf"
 		cluster_start "$suite"

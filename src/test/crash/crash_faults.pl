@@ -21,12 +21,12 @@ use Time::HiRes qw(usleep);
 
 my $cycles = $ENV{CRASH_FAULTS} // 60;
 my $seed = seed_random('CRASH_SEED');
-my $upstream = upstream_node('synchronous_commit = off');
+my $upstream = upstream_node('autovacuum = on', 'synchronous_commit = off');
 my $shim = CrashFault->new;
 
 # The upstream runs without; whoever starts the replica has it preloaded.
 $shim->preload;
-my $node = rose_node('faults', 'fsync = on', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'",
+my $node = rose_node('faults', 'autovacuum = on', 'fsync = on', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'",
 	'rose.background_spill_size = 0', "shared_buffers = '1MB'", "wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'",
 	'restart_after_crash = on', 'max_prepared_transactions = 50', "checkpoint_timeout = '30s'");
 my $model = CrashModel->new(node => $node, upstream => $upstream,

@@ -16,7 +16,7 @@ use Test::More;
 my $disk = $ENV{CRASH_SMALL_DISK};
 plan skip_all => 'no small file system (CRASH_SMALL_DISK); run.sh mounts one as root' if !$disk;
 
-my $node = rose_node('full', "rose.spill_interval = '1h'", "rose.memtable_size = '4MB'", 'rose.max_merge_workers = 0', 'max_prepared_transactions = 5');
+my $node = rose_node('full', 'autovacuum = on', "rose.spill_interval = '1h'", "rose.memtable_size = '4MB'", 'rose.max_merge_workers = 0', 'max_prepared_transactions = 5');
 stop_points_create($node);
 mkdir "$disk/space" or die "$disk/space: $!";
 $node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '$disk/space'");

@@ -22,8 +22,8 @@ my $seconds = $ENV{SOAK_SECONDS} // 3600;
 my $round_seconds = $ENV{SOAK_ROUND} // 60;
 my $kills = $ENV{SOAK_KILLS} // 0;
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = upstream_node("logical_decoding_work_mem = '64kB'", 'max_wal_senders = 20', 'max_replication_slots = 20');
-my $replica = rose_node('replica', "rose.memtable_size = '16MB'", "rose.spill_interval = '2s'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '500ms'", "deadlock_timeout = '100ms'", 'max_worker_processes = 20');
+my $upstream = upstream_node('autovacuum = on', "logical_decoding_work_mem = '64kB'", 'max_wal_senders = 20', 'max_replication_slots = 20');
+my $replica = rose_node('replica', 'autovacuum = on', "rose.memtable_size = '16MB'", "rose.spill_interval = '2s'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '500ms'", "deadlock_timeout = '100ms'", 'max_worker_processes = 20');
 my $files = $replica->basedir;
 my @wide = qw(t u p f);			# tables that all of it happens to
 my @young;						# tables that were made in the course of it

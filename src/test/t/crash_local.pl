@@ -29,7 +29,7 @@ my $seed = seed_random('CRASH_SEED');
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my @tables = qw(acct ledger counter);
 
-my $node = rose_node('crash_local', 'restart_after_crash = on', "statement_timeout = '60s'",
+my $node = rose_node('crash_local', 'autovacuum = on', 'restart_after_crash = on', "statement_timeout = '60s'",
 	rose_conf("rose.debug_piece_size = '16kB'"));
 $node->safe_psql('postgres', <<"SQL");
 CREATE TABLE acct (client int, id int, balance bigint, note text, PRIMARY KEY (client, id)) USING rose;

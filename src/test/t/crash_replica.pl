@@ -20,8 +20,8 @@ my $timeout = $PostgreSQL::Test::Utils::timeout_default;
 my $seed = seed_random('CRASH_SEED');
 my @tables = map { "pgbench_$_" } qw(accounts branches tellers history);
 
-my $upstream = upstream_node('synchronous_commit = off');
-my $replica = rose_node('replica', rose_conf("rose.spill_interval = '1s'", 'rose.background_spill_size = 0'));
+my $upstream = upstream_node('autovacuum = on', 'synchronous_commit = off');
+my $replica = rose_node('replica', 'autovacuum = on', rose_conf("rose.spill_interval = '1s'", 'rose.background_spill_size = 0'));
 
 $upstream->run_log([ 'pgbench', '-i', '-q', '-s', $scale, $upstream->connstr('postgres') ]);
 $upstream->safe_psql('postgres', 'CREATE PUBLICATION pub FOR TABLE ' . join(', ', @tables));

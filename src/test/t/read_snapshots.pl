@@ -22,7 +22,7 @@ my $seconds = $ENV{SNAPSHOT_SECONDS} // 20;
 my $seed = seed_random('SNAPSHOT_SEED');
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $node = rose_node('snapshots', "rose.memtable_size = '4MB'", "rose.debug_piece_size = '8kB'", "rose.spill_interval = '1s'", scan_settings(),
-	'max_connections = 130', 'autovacuum_naptime = 1s', 'max_parallel_workers_per_gather = 2');
+	'max_connections = 130', 'autovacuum = on', 'autovacuum_naptime = 1s', 'max_parallel_workers_per_gather = 2');
 
 my $session = RoseTest::Session->new($node);
 

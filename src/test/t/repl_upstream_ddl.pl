@@ -16,8 +16,8 @@ my $rounds = $ENV{ATTACK_ROUNDS} // 4;
 my $steps = $ENV{ATTACK_STEPS} // 25;
 seed_random('ATTACK_SEED');
 
-my $upstream = upstream_node('max_prepared_transactions = 4');
-my $replica = rose_node('replica', 'restart_after_crash = on', "wal_retrieve_retry_interval = '100ms'", "rose.spill_interval = '2s'", "rose.memtable_size = '16MB'");
+my $upstream = upstream_node('autovacuum = on', 'max_prepared_transactions = 4');
+my $replica = rose_node('replica', 'autovacuum = on', 'restart_after_crash = on', "wal_retrieve_retry_interval = '100ms'", "rose.spill_interval = '2s'", "rose.memtable_size = '16MB'");
 # A changed row whose table has no identity any more when it is decoded fails an assertion of the upstream's own.
 my $upstream_asserts = $upstream->safe_psql('postgres', 'SHOW debug_assertions') eq 'on';
 my $next_id = 1000;

@@ -54,7 +54,7 @@ my $temp_buffers = rand() < 0.6 ? '800kB' : '8MB';
 my %emptied;
 
 # small pieces, so that C2 has several of them; sometimes one, as small tables have
-my $node = rose_node('differential', "statement_timeout = '60s'",
+my $node = rose_node('differential', "statement_timeout = '60s'", 'autovacuum = on',
 	rose_conf("rose.debug_piece_size = " . (rand() < 0.7 ? "'8kB'" : "'32MB'"), rand() < 0.5 ? 'rose.max_merge_workers = 0' : ()), scan_settings());
 my $generator = RoseSqlGen->new(
 	tables => [ split /,/, $ENV{DIFF_TABLES} // '' ],

@@ -12,7 +12,7 @@ use Test::More;
 plan skip_all => 'the stand-in has no runs' if $ENV{ROSE_STANDIN};
 
 # nobody else spills; few shared buffers, so that the ring is used again
-my $node = rose_node('autovacuum', 'autovacuum_naptime = 1s', 'autovacuum_vacuum_insert_threshold = 1000',
+my $node = rose_node('autovacuum', 'autovacuum = on', 'autovacuum_naptime = 1s', 'autovacuum_vacuum_insert_threshold = 1000',
 	'autovacuum_vacuum_threshold = 1000', "rose.spill_interval = '1h'", "shared_buffers = '4MB'");
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

@@ -12,7 +12,7 @@ use Time::HiRes qw(usleep);
 plan skip_all => 'the stand-in has no order of its own' if $ENV{ROSE_STANDIN};
 
 my $upstream = upstream_node();
-my $node = rose_node('resort_background', "rose.spill_interval = '200ms'", 'autovacuum_naptime = 1', 'autovacuum_analyze_threshold = 1',
+my $node = rose_node('resort_background', "rose.spill_interval = '200ms'", 'autovacuum = on', 'autovacuum_naptime = 1', 'autovacuum_analyze_threshold = 1',
 	'autovacuum_vacuum_threshold = 1', "wal_retrieve_retry_interval = '200ms'", "rose.batch_interval = '50ms'");
 my $icu_locale = icu_locale($node);
 
