@@ -17,7 +17,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between first_unequal stop_points_create wait_for_stop
   always_parallel scan_settings wait_for_apply start_without_replication replication_again
-  forget_collations icu_locale touch_script error_of merge_workers merge_workers_in_turn no_merge_workers);
+  forget_collations icu_locale touch_script error_of merge_workers merge_workers_in_turn no_merge_workers until_slot_is_free);
 
 # A script for pgbench whose transactions change one of the tables t1, t2, ... and read another one.
 sub touch_script
@@ -306,6 +306,17 @@ sub wait_for_apply
 
 	$replica->safe_psql($dbname // 'postgres',
 		"SELECT rose.wait_for_lsn('" . ($subscription // 's') . "', '$lsn', $PostgreSQL::Test::Utils::timeout_default" . ($table ? ", '$table'" : '') . ")");
+	return;
+}
+
+# Until nobody has the slot, s unless it is given. Who has used it may have ended for a moment before his walsender does, and it can
+# be neither moved nor dropped until then.
+sub until_slot_is_free
+{
+	my ($upstream, $slot) = @_;
+
+	$slot //= 's';
+	$upstream->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_replication_slots WHERE slot_name = '$slot' AND active") or die 'the slot is in use';
 	return;
 }
 

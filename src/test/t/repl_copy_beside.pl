@@ -132,6 +132,8 @@ is(down("SELECT count(*) FROM rose.stat_subscription_tables WHERE state = 'copie
 $control->run("SELECT go_on('copy-found')");
 synced();
 until_down("stream_transactions = 1 FROM rose.stat_subscription", 'it comes again');
+# what it has sent is counted a moment later
+$upstream->poll_query_until('postgres', "SELECT stream_txns >= $before + 2 FROM pg_stat_replication_slots WHERE slot_name = 's'") or die 'it has not come again';
 is(begun() - $before, 2, 'once for both');
 $open->run('COMMIT');
 same('all of it is there', 'live', 'first', 'second');

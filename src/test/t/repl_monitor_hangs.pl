@@ -33,7 +33,7 @@ ok($node->poll_query_until('postgres', 'SELECT count(*) = 2 FROM t'), 'the strea
 cmp_ok(time - $start, '<', 60, 'in time');
 is(sql('SELECT pid FROM rose.stat_subscription'), $worker, 'with the same worker');
 is(sql('SELECT state FROM rose.stat_subscription'), 'streaming', 'which streams');
-like(slurp_file($node->logfile), qr/cannot ask for the end of the upstream's WAL: canceling statement due to statement timeout/, 'the log says so');
+ok($node->wait_for_log(qr/cannot ask for the end of the upstream's WAL: canceling statement due to statement timeout/), 'the log says so');
 kill 'CONT', $pid;
 up('INSERT INTO t VALUES (3)');
 wait_for_apply($upstream, $node);

@@ -42,7 +42,7 @@ sub all_same
 	until_down("SELECT state = 'streaming' FROM rose.stat_subscription") or die "$name: " . why();
 	wait_for_apply($upstream, $replica);
 	same($name);
-	is(down("SELECT count(*) FROM rose.stat_subscription_tables WHERE state <> 'ready'"), 0, "$name: all are ready") or diag why();
+	ok(until_down("SELECT count(*) = 0 FROM rose.stat_subscription_tables WHERE state <> 'ready'"), "$name: all are ready") or diag why();
 	is(down("SELECT copied_rows FROM rose.stat_subscription"), 0, "$name: without a copy");
 	return;
 }
@@ -245,6 +245,7 @@ wait_for('q');
 down("SELECT rose.spill('q')");
 down("SELECT rose.alter_subscription('s', enabled => false)");
 until_down("SELECT pid IS NULL FROM rose.stat_subscription") or die why();
+until_slot_is_free($upstream);
 up("SELECT pg_replication_slot_advance('s', '" . down('SELECT durable_lsn FROM rose.subscription_state') . "')");
 down("SELECT rose.alter_subscription('s', enabled => true)");
 ok(until_down("SELECT state = 'error' AND last_error ~ 'slot was moved past' FROM rose.stat_subscription_tables WHERE relid = 't'::regclass"), 'the slot was moved') or diag why();

@@ -68,6 +68,7 @@ equal('a slot without');
 
 down("SELECT rose.alter_subscription('s', enabled => false)");
 until_down('SELECT pid IS NULL FROM rose.stat_subscription');
+until_slot_is_free($upstream);
 up("SELECT pg_drop_replication_slot('s'); SELECT pg_create_logical_replication_slot('s', 'pgoutput', false, true)");
 prepare('early', changes(1000, 100));
 down("SELECT rose.alter_subscription('s', enabled => true)");

@@ -77,6 +77,8 @@ fails_like(create('s'), qr/must be superuser to create subscriptions/, 'create b
 down(create('s'));
 down("SELECT rose.wait_for_sync('s', $timeout)");
 is(down('SELECT count(*), sum(id) FROM a'), '100|5050', 'copied');
+# those of copies go with their connections
+$upstream->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_replication_slots WHERE temporary') or die 'the copy goes on';
 is(up("SELECT slot_name, plugin, temporary FROM pg_replication_slots"), 's|pgoutput|f', 'one slot, with the name of the subscription');
 fails_like(create('s'), qr/rose subscription "s" already exists/, 'same name');
 fails_like(create('s2'), qr/table "a" belongs to another rose subscription, "s"/, 'same table');

@@ -131,6 +131,7 @@ resynced('an upstream restored');
 # --- slots
 down("SELECT rose.alter_subscription('s', enabled => false)");
 ok(until_down("SELECT pid IS NULL FROM rose.stat_subscription"), 'disabled');
+until_slot_is_free($upstream);
 up("SELECT pg_drop_replication_slot('s')");
 down("SELECT rose.alter_subscription('s', enabled => true)");
 is_blocked('slot_missing', 'a slot that is gone');
@@ -143,6 +144,7 @@ caught_up();
 
 down("SELECT rose.alter_subscription('s', enabled => false)");
 ok(until_down("SELECT pid IS NULL FROM rose.stat_subscription"), 'disabled');
+until_slot_is_free($upstream);
 up("SELECT pg_drop_replication_slot('s'); SELECT pg_create_logical_replication_slot('s', 'test_decoding')");
 down("SELECT rose.alter_subscription('s', enabled => true)");
 is_blocked('slot_lost', 'a slot of another plugin');
@@ -150,6 +152,7 @@ resynced('a slot of another plugin');
 
 down("SELECT rose.alter_subscription('s', enabled => false)");
 ok(until_down("SELECT pid IS NULL FROM rose.stat_subscription"), 'disabled');
+until_slot_is_free($upstream);
 up("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'");
 up('SELECT pg_reload_conf()');
 for (1 .. 3)

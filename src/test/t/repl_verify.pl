@@ -19,7 +19,8 @@ sub down { return $replica->safe_psql('postgres', $_[0]) }
 sub verify { return "SELECT concat_ws(' ', schemaname, relname, key, upstream_rows, replica_rows, problem) FROM rose.verify('s'" . (@_ ? ", $_[0]" : '') . ", timeout_seconds => $timeout) ORDER BY 1" }
 sub verified { my ($what, $expected, @args) = @_; is(down(verify(@args)), $expected, $what); return }
 sub plain_connstr { return $upstream->connstr('postgres') =~ s/'//gr }
-sub no_slots { is(up("SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'rose_verify%'"), 0, "no slot is left, $_[0]"); return }
+# they go with their connections, a moment later
+sub no_slots { ok($upstream->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_replication_slots WHERE slot_name LIKE 'rose_verify%'"), "no slot is left, $_[0]"); return }
 
 # ---- equal ----
 

@@ -82,6 +82,8 @@ $primary->poll_query_until('postgres', "SELECT pg_relation_size('large') < $befo
 $primary->wait_for_catchup($standby);
 is(size($standby), size($primary), 'the file is cut off there, too');
 is_whole($primary, 'after the worker');
+# that it has let go of the lock comes after that it has cut off
+$primary->wait_for_catchup($standby);
 (undef, undef, $err) = $standby->psql('postgres', "SET lock_timeout = '100ms'; SELECT * FROM large WHERE id = 1");
 like($err, qr/cannot read rose table/, 'the lock is gone');
 

@@ -94,7 +94,7 @@ workers(3);
 ok(until_waiting(2), 'two workers are about to make a step of a merge');
 like(working('merging') . working('idle'), qr/^$/, '... between two steps');
 is(sql($locks), '2|2', 'each has the lock of another table');
-is(sql("SELECT string_agg(helper::text, ',' ORDER BY helper) FROM rose.stat_worker WHERE pid IS NOT NULL"), '0,1', 'a helper has come');
+is(sql("SELECT string_agg(helper::text, ',' ORDER BY helper) FROM rose.stat_worker WHERE datname = 'postgres' AND pid IS NOT NULL"), '0,1', 'a helper has come');
 
 # ---- a helper is killed
 is(sql("SELECT pg_terminate_backend(pid) FROM rose.stat_worker WHERE helper = 1"), 't', 'the helper is killed');
@@ -169,7 +169,7 @@ $control->run("SELECT stop_at('spill-written', 'wait', 'worker', 0, 2)");
 workers(2);
 ok(until_waiting(2), 'two workers spill');
 like(working('spilling'), qr/^x [01],y [01]$/, '... a table each');
-my $first = sql("SELECT relname FROM rose.stat_worker WHERE state = 'spilling' AND helper = 0");
+my $first = sql("SELECT relname FROM rose.stat_worker WHERE datname = 'postgres' AND state = 'spilling' AND helper = 0");
 
 # ---- the helper has always something to do, and gives way to another database all the same
 is(sql("SELECT pg_cancel_backend(pid) FROM rose.stat_worker WHERE helper = 1"), 't', 'the helper goes on');
@@ -182,7 +182,7 @@ my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-T', $PostgreSQL::Test::Utils:
 ok($node->poll_query_until('postgres', "SELECT spills > 2 FROM rose.stat_worker WHERE helper = 1"), 'it spills again and again');
 $node->safe_psql('other', 'INSERT INTO t VALUES (1)');
 ok($node->poll_query_until('other', "SELECT NOT EXISTS (SELECT FROM rose.components('t') WHERE kind = 'memtable' AND rows > 0)"), 'another database is maintained');
-is(sql("SELECT relname FROM rose.stat_worker WHERE state = 'spilling' AND helper = 0"), $first, 'by a worker in the place of the helper');
+is(sql("SELECT relname FROM rose.stat_worker WHERE datname = 'postgres' AND state = 'spilling' AND helper = 0"), $first, 'by a worker in the place of the helper');
 $control->run("SELECT go_on('spill-written')");
 $pgbench->signal('TERM');	# INT may be ignored, if who started the tests is in the background
 $pgbench->finish;

@@ -25,7 +25,7 @@ $control->run("SELECT stop_at('spill-written', 'wait', 'worker')");
 sql('INSERT INTO spilled SELECT generate_series(1, 100)');
 wait_for_stop($node);
 is(worker('state, relname, spills, merges, last_error IS NULL'), 'spilling|spilled|0|0|t', 'a worker that spills');
-is(worker("backend_start BETWEEN now() - interval '1 hour' AND now(), pid = (SELECT pid FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker')"),
+is(worker("backend_start BETWEEN now() - interval '1 hour' AND now(), pid = (SELECT pid FROM pg_stat_activity WHERE backend_type = 'rose maintenance worker' AND datname = 'postgres')"),
 	't|t', 'it is running');
 $control->run("SELECT go_on('spill-written')");
 ok(until_worker("state = 'idle' AND relid IS NULL AND spills = 1"), 'it has spilled');
