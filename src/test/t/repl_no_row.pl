@@ -77,7 +77,14 @@ caught_up();
 down("SELECT rose.spill('t')");
 down("SELECT rose.merge('t')");
 reads('t', '2,8', 'merged');
-is(down("SELECT sum(rows) FROM rose.components('t') WHERE kind <> 'memtable'"), 2, 'nothing else is left');
+# unless a process of the subscription had a snapshot just then
+my $left = "SELECT sum(rows) FROM rose.components('t') WHERE kind <> 'memtable'";
+for (1 .. 50)
+{
+	last if down($left) == 2;
+	down("SELECT rose.merge('t')");
+}
+is(down($left), 2, 'nothing else is left');
 cmp_ok(down("SELECT missing_rows FROM rose.merge_progress('t')"), '>=', 5, 'what was dropped is counted');
 up('UPDATE t SET v = 12 WHERE id IN (10, 8)');
 caught_up();
