@@ -17,7 +17,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
   table_hash seed_random random_between first_unequal stop_points_create wait_for_stop
   always_parallel scan_settings wait_for_apply start_without_replication replication_again
-  forget_collations icu_locale touch_script error_of merge_workers merge_workers_in_turn no_merge_workers until_slot_is_free);
+  forget_collations icu_locale touch_script error_of merge_workers merge_workers_in_turn no_merge_workers until_slot_is_free without_checksums);
 
 # A script for pgbench whose transactions change one of the tables t1, t2, ... and read another one.
 sub touch_script
@@ -87,12 +87,22 @@ sub icu_locale
 	return $node->pg_version < 17 ? 'colliculocale' : 'colllocale';
 }
 
+# Pages are about to be written by hand, while the server is stopped. 18 has checksums unless it is told otherwise.
+sub without_checksums
+{
+	my ($node) = @_;
+
+	PostgreSQL::Test::Utils::run_log([ 'pg_checksums', '--disable', '-D', $node->data_dir ]) if $node->pg_version >= 18;
+	return;
+}
+
 # Have these files of tables say that they were sorted by another version of collations, as if ICU had been updated.
 sub forget_collations
 {
 	my ($node, @files) = @_;
 
 	$node->stop;
+	without_checksums($node);
 	foreach (@files)
 	{
 		my ($file, $block) = ref $_ ? @$_ : ($_, 0);

@@ -142,6 +142,7 @@ sub age
 sub said { my ($query) = @_; my ($rc, $out, $err) = $node->psql('postgres', $query); return $err }
 
 $node->stop;
+without_checksums($node);
 age();
 $node->start;
 my $error = qr/ERROR:  table "sorted" is sorted by other versions.*using version "1.2.3", but the server has version "\Q$version\E"/s;

@@ -113,6 +113,7 @@ is(problems('wide'), 0, 'rose.check');
 my $path = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('ten')");
 sql('CHECKPOINT');
 $node->stop;
+without_checksums($node);
 open my $file, '+<:raw', $path or die "$path: $!";
 sysseek($file, 24 + 4, 0);
 sysread($file, my $version, 4);

@@ -64,6 +64,7 @@ foreach my $victim ($last, $run)
 	my $first_of_last = $rows - $pieces[-1]->[1] + 1;
 
 	$node->stop;
+	without_checksums($node);
 	my $block = write_footer($id, 'XXXX');
 	$node->start;
 	my $said = qr/ERROR:  bad footer of component $id at block $block\b.*DETAIL:  The magic number is wrong/s;
