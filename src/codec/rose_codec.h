@@ -173,6 +173,7 @@ typedef struct RoseSegment
 	int			code_width;
 	RoseItemIndex index;
 	const char *raw;			/* item bytes in the page */
+	Datum	   *entries;		/* of a dictionary of items; NULL: not found yet */
 	const char *block_table;
 	char	   *unpacked;		/* item bytes of compressed blocks */
 	bool	   *block_done;

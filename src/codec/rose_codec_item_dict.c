@@ -24,6 +24,12 @@
 #include "codec/rose_distinct.h"
 #include "codec/rose_items.h"
 
+/* Values decoded at a time. */
+#define DECODE_CHUNK		256
+
+/* Fewer values than one for so many entries are few. */
+#define FEW_PART			4
+
 /* Bytes before the entries' index, with the count at its longest. */
 #define ITEM_DICT_HEADER	(1 + 2)
 
@@ -191,6 +197,7 @@ item_dict_open(RoseSegment *seg)
 	seg->codes = p;
 	p += rose_bitpack_size(seg->n, seg->code_width);
 	seg->raw = seg->image + TYPEALIGN(rose_item_alignment(seg->desc), p - seg->image);
+	seg->entries = NULL;
 	if (seg->end - seg->raw < (ptrdiff_t) seg->index.raw_size)
 		return "items are cut off";
 	return NULL;
@@ -208,6 +215,62 @@ item_dict_get(RoseSegment *seg, int i, uint32 *size)
 	rose_item_index_get(seg, &seg->index, (uint32) code, &start, &end);
 	*size = end - start;
 	return seg->raw + start;
+}
+
+/* Of few values entries are looked up for each. */
+static void
+decode_few(RoseSegment *seg, int from, int n, Datum *values)
+{
+	for (int i = 0; i < n; i++)
+	{
+		uint32		size;
+		const char *item = item_dict_get(seg, from + i, &size);
+		const char *value = rose_item_value(seg->desc, item, size);
+
+		if (value == NULL)
+			rose_codec_corrupt(seg, "item is not a value of its type");
+		values[i] = PointerGetDatum(value);
+	}
+}
+
+/* All entries, which are looked up once a page. */
+static const Datum *
+entries_of(RoseSegment *seg)
+{
+	if (seg->entries == NULL)
+	{
+		Datum	   *entries = MemoryContextAlloc(seg->context, seg->nunits * sizeof(Datum));
+
+		rose_item_index_decode(seg, &seg->index, 0, seg->nunits, entries);
+		seg->entries = entries;
+	}
+	return seg->entries;
+}
+
+static void
+item_dict_decode(RoseSegment *seg, int from, int n, Datum *values)
+{
+	uint64		codes[DECODE_CHUNK];
+	const Datum *entries;
+
+	if (seg->entries == NULL && n < seg->nunits / FEW_PART)
+	{
+		decode_few(seg, from, n, values);
+		return;
+	}
+	entries = entries_of(seg);
+	for (int done = 0; done < n; done += DECODE_CHUNK)
+	{
+		int			m = Min(n - done, DECODE_CHUNK);
+
+		rose_bitpack_read(seg->codes, seg->code_width, from + done, m, codes);
+		for (int i = 0; i < m; i++)
+		{
+			if (unlikely(codes[i] >= (uint64) seg->nunits))
+				rose_codec_corrupt(seg, "dictionary code is out of range");
+			values[done + i] = entries[codes[i]];
+		}
+	}
 }
 
 static const char *
@@ -233,5 +296,6 @@ const RoseCodec rose_codec_item_dict = {
 	.pack = item_dict_pack,
 	.open = item_dict_open,
 	.get_item = item_dict_get,
+	.decode_items = item_dict_decode,
 	.check = item_dict_check,
 };

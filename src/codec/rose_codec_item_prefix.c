@@ -30,6 +30,9 @@
 
 #define RESTART_INTERVAL	16
 
+/* So many items of a block that are wanted have it unpacked. */
+#define ITEMS_TO_UNPACK		4
+
 /* More than this is not tried: to compare neighbours takes time. */
 #define MAX_RAW_SIZE		(512 * 1024)
 
@@ -323,7 +326,18 @@ start_item(const RoseSegment *seg, char *at, int length)
 	return at + VARHDRSZ;
 }
 
-/* Make an item of these bytes, of which 'shared' come from 'last'. */
+/* Bytes by the word: there are as many behind both, of which nothing is known. */
+static inline void
+copy_words(char *to, const char *from, int n)
+{
+	for (int i = 0; i < n; i += (int) sizeof(uint64))
+		memcpy(to + i, from + i, sizeof(uint64));
+}
+
+/*
+ * Make an item of these bytes, of which 'shared' come from 'last'.  What is behind it, a word at most, is overwritten.  Pages end with as many bytes
+ * that may be read.
+ */
 static char *
 make_item(const RoseSegment *seg, char *at, const char *last, int shared, const char *rest,
 		  int nrest, uint32 *size)
@@ -331,8 +345,8 @@ make_item(const RoseSegment *seg, char *at, const char *last, int shared, const 
 	int			length = shared + nrest;
 	char	   *bytes = start_item(seg, at, length);
 
-	memcpy(bytes, last, shared);
-	memcpy(bytes + shared, rest, nrest);
+	copy_words(bytes, last, shared);
+	copy_words(bytes + shared, rest, nrest);
 	*size = (uint32) (bytes + length - at);
 	return at;
 }
@@ -353,12 +367,16 @@ parse_block(const RoseSegment *seg, int k, int most, PrefixEntry *entries, Size 
 	int			first = k * RESTART_INTERVAL;
 	int			nitems = Min(most, seg->n - first);
 	uint64		escape = rose_width_mask(seg->packed.width);
+	uint64		shares[RESTART_INTERVAL];
+	uint64		rests[RESTART_INTERVAL];
 	uint64		length = 0;
 	int			j;
 
 	*total = 0;
 	if (p == NULL)
 		return -1;
+	rose_bitpack_read(seg->codes, seg->code_width, first, nitems, shares);
+	rose_bitpack_read(seg->packed.bits, seg->packed.width, first, nitems, rests);
 	for (j = 0; j < nitems; j++)
 	{
 		uint64		shared = 0;
@@ -366,8 +384,8 @@ parse_block(const RoseSegment *seg, int k, int most, PrefixEntry *entries, Size 
 
 		if (j > 0)
 		{
-			shared = rose_bitpack_get(seg->codes, seg->code_width, first + j);
-			nrest = rose_bitpack_get(seg->packed.bits, seg->packed.width, first + j);
+			shared = shares[j];
+			nrest = rests[j];
 			if (nrest == escape && (p = rose_varint_read(p, seg->end, &nrest)) == NULL)
 				return -1;
 		}
@@ -427,7 +445,7 @@ unpack_block(RoseSegment *seg, int k)
 	if (nitems < 0)
 		return NULL;
 
-	memory = MemoryContextAlloc(seg->context, MAXALIGN(sizeof(RosePrefixBlock)) + total);
+	memory = MemoryContextAlloc(seg->context, MAXALIGN(sizeof(RosePrefixBlock)) + total + sizeof(uint64));
 	block = (RosePrefixBlock *) memory;
 	memory += MAXALIGN(sizeof(RosePrefixBlock));
 	for (j = 0; j < nitems; j++)
@@ -525,6 +543,46 @@ prefix_get(RoseSegment *seg, int i, uint32 *size)
 	return block->items[i % RESTART_INTERVAL];
 }
 
+/* Of a block of which few items are wanted they are asked for one by one. */
+static void
+decode_few(RoseSegment *seg, int from, int n, Datum *values)
+{
+	for (int i = 0; i < n; i++)
+	{
+		uint32		size;
+		const char *item = prefix_get(seg, from + i, &size);
+		const char *value = rose_item_value(seg->desc, item, size);
+
+		if (value == NULL)
+			rose_codec_corrupt(seg, "item is not a value of its type");
+		values[i] = PointerGetDatum(value);
+	}
+}
+
+static void
+prefix_decode(RoseSegment *seg, int from, int n, Datum *values)
+{
+	for (int i = from; i < from + n;)
+	{
+		int			k = i / RESTART_INTERVAL;
+		int			here = Min((k + 1) * RESTART_INTERVAL, from + n) - i;
+
+		if (here < ITEMS_TO_UNPACK)
+			decode_few(seg, i, here, values + (i - from));
+		else
+		{
+			const RosePrefixBlock *block = unpack_block(seg, k);
+
+			if (block == NULL)
+				rose_codec_corrupt(seg, "block of items is damaged");
+			for (int j = 0; j < here; j++)
+				values[i - from + j] = PointerGetDatum(block->items[i % RESTART_INTERVAL + j]);
+			seg->near = i + here - 1;
+		}
+		i += here;
+	}
+}
+
 static const char *
 prefix_check(RoseSegment *seg)
 {
@@ -550,5 +608,6 @@ const RoseCodec rose_codec_item_prefix = {
 	.pack = prefix_pack,
 	.open = prefix_open,
 	.get_item = prefix_get,
+	.decode_items = prefix_decode,
 	.check = prefix_check,
 };
