@@ -81,14 +81,19 @@ agg_create(CustomScan *plan)
 /* ---- begin ---- */
 
 static int
-add_column(RoseNodeAgg *agg, const Node *argument, RoseNodeExpr *filter)
+add_column(RoseNodeAgg *agg, RoseNodeAggKind kind, const Node *argument, RoseNodeExpr *filter)
 {
+	bool		takes_decimals = rose_node_agg_takes_decimals(kind, argument);
 	TupleDesc	desc = RelationGetDescr(agg->scan->css.ss.ss_currentRelation);
 	AggColumn  *column = &agg->columns[agg->ncolumns];
-	AttrNumber	attno = argument != NULL && IsA(argument, Var) ? ((const Var *) argument)->varattno : 0;
+	AttrNumber	attno = 0;
 	RoseNodeExpr *expr = NULL;
 
-	if (argument != NULL && attno == 0)
+	if (takes_decimals)
+		expr = rose_node_exprs_add_decimals(agg->exprs, argument, filter);
+	else if (argument != NULL && IsA(argument, Var))
+		attno = ((const Var *) argument)->varattno;
+	else if (argument != NULL)
 		expr = rose_node_exprs_add(agg->exprs, argument, filter);
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
@@ -119,7 +124,7 @@ add_state(RoseNodeAgg *agg, const Aggref *aggref)
 	filter = rose_node_exprs_add_filter(agg->exprs, aggref->aggfilter);
 	if (argument == NULL && filter == NULL)
 		return;
-	state->column = add_column(agg, argument, filter);
+	state->column = add_column(agg, state->kind, argument, filter);
 	if (argument == NULL)
 		return;
 	if (state->kind != ROSE_AGG_COUNT && agg->columns[state->column].expr != NULL)
@@ -226,6 +231,19 @@ load_column(RoseNodeAgg *agg, const AggColumn *column)
 	return null ? rose_vec_keep(agg->values, agg->nulls, n) : n;
 }
 
+/* The column's values, of which n are not NULL and loaded. */
+static void
+take_column(RoseNodeAgg *agg, RoseNodeAggState *state, const AggColumn *column, int n)
+{
+	const RoseNodeExpr *expr = column->expr;
+
+	if (ROSE_AGG_IS_OF_NUMERIC(state->kind) && expr->decimals != NULL)
+		rose_node_agg_state_take_decimals(state, expr->decimals, expr->values, expr->any_null ? expr->nulls : NULL,
+										  agg->scan->rows.n);
+	else
+		rose_node_agg_state_take(state, agg->loaded, n);
+}
+
 /* The scan's selected rows. */
 static void
 take_rows(RoseNodeAgg *agg)
@@ -242,7 +260,7 @@ take_rows(RoseNodeAgg *agg)
 		for (int i = 0; i < agg->nstates; i++)
 		{
 			if (agg->states[i].column == c)
-				rose_node_agg_state_take(&agg->states[i], agg->loaded, n);
+				take_column(agg, &agg->states[i], &agg->columns[c], n);
 		}
 		MemoryContextSwitchTo(old);
 	}

@@ -19,6 +19,7 @@
 #include "nodes/pathnodes.h"
 #include "nodes/primnodes.h"
 
+#include "scan/rose_node_agg_extreme.h"
 #include "scan/rose_node_agg_numeric.h"
 #include "scan/rose_node_agg_text.h"
 
@@ -36,7 +37,7 @@ typedef enum RoseNodeAggKind
 	ROSE_AGG_SUM_NUMERIC,		/* numeric_avg_serialize's */
 	ROSE_AGG_SUM_FLOAT4,
 	ROSE_AGG_SUM_FLOAT8,
-	ROSE_AGG_ACCUM_FLOAT4,		/* float8[3]: number, sum, sum of squared differences */
+	ROSE_AGG_ACCUM_FLOAT4,		/* float8[3]: number, sum, and sum of squared differences as far as it shows */
 	ROSE_AGG_ACCUM_FLOAT8,
 	ROSE_AGG_MIN,
 	ROSE_AGG_MAX,
@@ -47,14 +48,18 @@ typedef enum RoseNodeAggKind
 	ROSE_AGG_AND,
 	ROSE_AGG_OR,
 	ROSE_AGG_MIN_TEXT,
-	ROSE_AGG_MAX_TEXT
+	ROSE_AGG_MAX_TEXT,
+	ROSE_AGG_MIN_NUMERIC,
+	ROSE_AGG_MAX_NUMERIC
 } RoseNodeAggKind;
 
 /* Is the kind of texts?  Then its values are Datums. */
 #define ROSE_AGG_IS_OF_TEXT(kind) ((kind) == ROSE_AGG_MIN_TEXT || (kind) == ROSE_AGG_MAX_TEXT)
 
-/* Or of something else whose values are Datums? */
-#define ROSE_AGG_IS_BY_REFERENCE(kind) (ROSE_AGG_IS_OF_TEXT(kind) || (kind) == ROSE_AGG_SUM_NUMERIC)
+/* Or of numerics?  Then they are Datums, or integers. */
+#define ROSE_AGG_IS_OF_NUMERIC(kind) \
+	((kind) == ROSE_AGG_SUM_NUMERIC || (kind) == ROSE_AGG_MIN_NUMERIC || (kind) == ROSE_AGG_MAX_NUMERIC)
+#define ROSE_AGG_IS_BY_REFERENCE(kind) (ROSE_AGG_IS_OF_TEXT(kind) || ROSE_AGG_IS_OF_NUMERIC(kind))
 
 /* Does it add up floats?  Then the order in which values come shows, and which of them are added up apart from others. */
 #define ROSE_AGG_ADDS_FLOATS(kind) \
@@ -76,11 +81,12 @@ typedef struct RoseNodeAggState
 #endif
 	float4		real4;			/* sum */
 	float8		real8;			/* sum or extreme, also of float4; of ACCUM the sum, ... */
-	float8		squares;		/* ... and this */
+	float8		squares;		/* ... and this, but for what never shows (rose_node_float_average) */
 	void	   *room;			/* for what is emitted */
 	RoseNodeNumericSum numeric;
 	RoseNodeAggMemory *memory;	/* of numerics, texts */
 	RoseNodeTextExtreme text;
+	RoseNodeNumericExtreme extreme;
 	RoseNodeTextOrder order;	/* of texts */
 } RoseNodeAggState;
 
@@ -92,6 +98,9 @@ typedef struct RoseNodeAggState
  */
 extern RoseNodeAggKind rose_node_agg_kind(const Aggref *aggref, const Node **argument);
 
+/* May values of the argument be integers in the place of numerics (rose_node_exprs_add_decimals)? */
+extern bool rose_node_agg_takes_decimals(RoseNodeAggKind kind, const Node *argument);
+
 /* --- states (rose_node_agg_state.c) --- */
 extern void rose_node_agg_state_reset(RoseNodeAggState *state);
 
@@ -100,6 +109,12 @@ extern void rose_node_agg_state_reset(RoseNodeAggState *state);
  * What is detoasted is left in the current context.
  */
 extern void rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n);
+
+/*
+ * The same of a kind that takes decimals, of integers, but for those of NULLs (nulls: NULL, there are none).
+ */
+extern void rose_node_agg_state_take_decimals(RoseNodeAggState *state, const RoseNodeDecimals *decimals, const int64 *values,
+											  const bool *nulls, int n);
 
 /*
  * The state as core's Finalize Aggregate takes it, in the current context, or in room: of rose_node_agg_room, which is what the kind needs
@@ -111,6 +126,10 @@ extern Datum rose_node_agg_state_emit(const RoseNodeAggState *state, void *room,
 /* The same of one value, or of none, without a state.  A text is the value itself. */
 extern Datum rose_node_agg_single(RoseNodeAggKind kind, Oid type, int64 value, bool none, void *room,
 								  bool *isnull);
+
+/* The same of one integer among such that stand for numerics. */
+extern Datum rose_node_agg_single_decimal(RoseNodeAggKind kind, const RoseNodeDecimals *decimals, int row, int64 value,
+										  bool none, bool *isnull);
 
 /* Are emitted states those of core's functions?  Asked once in a session. */
 extern bool rose_node_agg_states_agree(void);

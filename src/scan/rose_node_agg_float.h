@@ -74,4 +74,20 @@ rose_node_float_accumulate(float8 *sum, float8 *squares, float8 value, int64 bef
 	}
 }
 
+/*
+ * The same for averages, of which the squares show only in that they may overflow, and then it is an error.  Those of values and sums up to these
+ * are no more than 1e260 each: all rows that there may be together do not change whether a sum of squares near 1e308 overflows.  So they are left out.
+ */
+#define ROSE_NODE_FLOAT_TAME_VALUE	1e120
+#define ROSE_NODE_FLOAT_TAME_SUM	1e130
+
+static inline void
+rose_node_float_average(float8 *sum, float8 *squares, float8 value, int64 before)
+{
+	if (likely(fabs(value) <= ROSE_NODE_FLOAT_TAME_VALUE && fabs(*sum) <= ROSE_NODE_FLOAT_TAME_SUM))
+		*sum += value;
+	else
+		rose_node_float_accumulate(sum, squares, value, before);
+}
+
 #endif							/* ROSE_NODE_AGG_FLOAT_H */

@@ -15,6 +15,7 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "catalog/pg_aggregate.h"
+#include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -40,6 +41,8 @@ static const KnownAggregate known[] = {
 	{F_AVG_INT8, ROSE_AGG_SUM_WIDE},
 	{F_SUM_NUMERIC, ROSE_AGG_SUM_NUMERIC},
 	{F_AVG_NUMERIC, ROSE_AGG_SUM_NUMERIC},
+	{F_MIN_NUMERIC, ROSE_AGG_MIN_NUMERIC},
+	{F_MAX_NUMERIC, ROSE_AGG_MAX_NUMERIC},
 #endif
 	{F_SUM_FLOAT4, ROSE_AGG_SUM_FLOAT4},
 	{F_SUM_FLOAT8, ROSE_AGG_SUM_FLOAT8},
@@ -123,7 +126,12 @@ rose_node_agg_kind(const Aggref *aggref, const Node **argument)
 		return ROSE_AGG_NONE;
 	if (kind != ROSE_AGG_COUNT && !ROSE_AGG_IS_BY_REFERENCE(kind) && !get_typbyval(exprType(*argument)))
 		return ROSE_AGG_NONE;
-	if (kind == ROSE_AGG_SUM_NUMERIC && !IsA(*argument, Var))
-		return ROSE_AGG_NONE;
 	return kind;
+}
+
+bool
+rose_node_agg_takes_decimals(RoseNodeAggKind kind, const Node *argument)
+{
+	return ROSE_AGG_IS_OF_NUMERIC(kind) ||
+		(kind == ROSE_AGG_COUNT && argument != NULL && !IsA(argument, Var) && exprType(argument) == NUMERICOID);
 }

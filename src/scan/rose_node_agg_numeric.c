@@ -8,8 +8,9 @@
  * large, goes to a state of core's beside it, which has no limits but its result's; NaNs and infinities are counted there.  The sum is exact, so
  * it does not matter which value goes where.
  *
- * The layout of a numeric's bytes is core's, and on its disks, so it does not change.  What is written is what core's serial function
- * writes (rose_node_agg_states_agree asks it).
+ * Values that are integers already (rose_node_decimal.h) are taken as such.
+ *
+ * What is written is what core's serial function writes (rose_node_agg_states_agree asks it).
  *
  * Backend-local; no locks.
  *
@@ -26,6 +27,7 @@
 #include "utils/fmgrprotos.h"
 
 #include "compat/rose_compat_varatt.h"
+#include "vector/rose_vec_agg.h"
 #include "scan/rose_node_agg_numeric.h"
 
 struct RoseNodeNumericRest
@@ -43,6 +45,7 @@ call_core(PGFunction function, MemoryContext context, NullableDatum a, NullableD
 {
 	static AggState place;
 	static ExprContext econtext;
+
 	LOCAL_FCINFO(fcinfo, 2);
 	Datum		result;
 
@@ -115,22 +118,6 @@ rose_node_numeric_forget(RoseNodeAggMemory *memory, RoseNodeNumericSum *kept)
 
 #ifdef HAVE_INT128
 
-/* A numeric's header, of two bytes, or of four. */
-#define HEADER_KIND			0xC000
-#define HEADER_NEGATIVE		0x4000
-#define HEADER_SHORT		0x8000
-#define HEADER_SPECIAL		0xC000
-#define HEADER_SCALE		0x3FFF
-#define SPECIAL_NAN			0xC000
-#define SPECIAL_INFINITY	0xD000
-#define SHORT_NEGATIVE		0x2000
-#define SHORT_SCALE			0x1F80
-#define SHORT_SCALE_SHIFT	7
-#define SHORT_WEIGHT_SIGN	0x0040
-#define SHORT_WEIGHT		0x003F
-
-#define DIGIT_BASE			10000
-
 /* Digits of a value that is an integer of 64 bits, ... */
 #define MAX_DIGITS_64		4
 
@@ -139,6 +126,9 @@ rose_node_numeric_forget(RoseNodeAggMemory *memory, RoseNodeNumericSum *kept)
 #define MAX_FRACTION		4
 #define MAX_SUM_DIGITS		10
 
+/* So many sums have their values added up apart first. */
+#define FEW_SUMS		64
+
 /* Beyond this (times 2^64, about 10^37) a sum goes to the rest: one value more, or one power, is still no harm. */
 #define MAX_HIGH			INT64CONST(0x0780000000000000)
 
@@ -146,52 +136,6 @@ rose_node_numeric_forget(RoseNodeAggMemory *memory, RoseNodeNumericSum *kept)
 #define MAX_HIGH_TO_SCALE(powers)	(MAX_HIGH / power_of_base[powers])
 
 static const int64 power_of_base[] = {1, 10000, INT64CONST(100000000), INT64CONST(1000000000000), INT64CONST(10000000000000000)};
-
-/* A value, and where its digits are. */
-typedef struct Number
-{
-	uint16		header;
-	bool		negative;
-	int			scale;
-	int			weight;			/* of the first digit */
-	int			ndigits;
-	const char *digits;
-} Number;
-
-static inline uint16
-read_16(const char *bytes)
-{
-	uint16		value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
-
-static inline void
-read_number(const struct varlena *value, Number *number)
-{
-	const char *bytes = VARDATA_ANY(value);
-	Size		size = VARSIZE_ANY_EXHDR(value);
-	uint16		header = read_16(bytes);
-
-	number->header = header;
-	if (header & HEADER_SHORT)
-	{
-		number->negative = (header & SHORT_NEGATIVE) != 0;
-		number->scale = (header & SHORT_SCALE) >> SHORT_SCALE_SHIFT;
-		number->weight = (header & SHORT_WEIGHT) - (header & SHORT_WEIGHT_SIGN);
-		number->digits = bytes + sizeof(uint16);
-		number->ndigits = (int) ((size - sizeof(uint16)) / sizeof(int16));
-	}
-	else
-	{
-		number->negative = (header & HEADER_KIND) == HEADER_NEGATIVE;
-		number->scale = header & HEADER_SCALE;
-		number->weight = (int16) read_16(bytes + sizeof(uint16));
-		number->digits = bytes + 2 * sizeof(uint16);
-		number->ndigits = (int) ((size - 2 * sizeof(uint16)) / sizeof(int16));
-	}
-}
 
 /* ---- the sum of 128 bits ---- */
 
@@ -216,10 +160,10 @@ digits_of(int128 value, int16 *digits)
 	int			n = 0;
 	uint64		low;
 
-	for (; left > PG_UINT64_MAX; left /= DIGIT_BASE)
-		digits[n++] = (int16) (left % DIGIT_BASE);
-	for (low = (uint64) left; low > 0; low /= DIGIT_BASE)
-		digits[n++] = (int16) (low % DIGIT_BASE);
+	for (; left > PG_UINT64_MAX; left /= ROSE_NODE_NUMERIC_BASE)
+		digits[n++] = (int16) (left % ROSE_NODE_NUMERIC_BASE);
+	for (low = (uint64) left; low > 0; low /= ROSE_NODE_NUMERIC_BASE)
+		digits[n++] = (int16) (low % ROSE_NODE_NUMERIC_BASE);
 	return n;
 }
 
@@ -235,7 +179,7 @@ numeric_of_sum(const RoseNodeNumericSum *sum)
 	initStringInfo(&bytes);
 	pq_sendint16(&bytes, (uint16) n);
 	pq_sendint16(&bytes, (uint16) (n - 1 - sum->fraction));
-	pq_sendint16(&bytes, load(sum) < 0 ? HEADER_NEGATIVE : 0);
+	pq_sendint16(&bytes, load(sum) < 0 ? ROSE_NODE_NUMERIC_NEGATIVE : 0);
 	pq_sendint16(&bytes, (uint16) sum->scale);
 	for (int i = n - 1; i >= 0; i--)
 		pq_sendint16(&bytes, (uint16) digits[i]);
@@ -306,15 +250,15 @@ take_special(RoseNodeNumericSum *sum, uint16 header, RoseNodeAggMemory *memory)
 {
 	RoseNodeNumericRest *rest = rest_of(sum, memory);
 
-	if (header == SPECIAL_NAN)
+	if (header == ROSE_NODE_NUMERIC_NAN)
 		rest->nans++;
 	else
-		rest->infinities[header == SPECIAL_INFINITY ? 0 : 1]++;
+		rest->infinities[header == ROSE_NODE_NUMERIC_INFINITY ? 0 : 1]++;
 }
 
 /* The number of its sum's parts. */
 static inline int128
-integer_of(const Number *number, int fraction)
+integer_of(const RoseNodeNumeric *number, int fraction)
 {
 	int			digits = number->weight + 1 + fraction;
 	int			powers = digits - number->ndigits;
@@ -324,13 +268,13 @@ integer_of(const Number *number, int fraction)
 	if (digits > MAX_DIGITS_64)
 	{
 		for (int i = 0; i < number->ndigits; i++)
-			wide = wide * DIGIT_BASE + (int16) read_16(number->digits + i * sizeof(int16));
+			wide = wide * ROSE_NODE_NUMERIC_BASE + (int16) rose_node_decimal_word(number->digits + i * sizeof(int16));
 		for (; powers > 0; powers--)
-			wide *= DIGIT_BASE;
+			wide *= ROSE_NODE_NUMERIC_BASE;
 		return number->negative ? -wide : wide;
 	}
 	for (int i = 0; i < number->ndigits; i++)
-		value = value * DIGIT_BASE + (int16) read_16(number->digits + i * sizeof(int16));
+		value = value * ROSE_NODE_NUMERIC_BASE + (int16) rose_node_decimal_word(number->digits + i * sizeof(int16));
 	value *= power_of_base[powers];
 	return number->negative ? -value : value;
 }
@@ -338,11 +282,11 @@ integer_of(const Number *number, int fraction)
 static inline void
 take_number(RoseNodeNumericSum *sum, const struct varlena *value, RoseNodeAggMemory *memory)
 {
-	Number		number;
+	RoseNodeNumeric number;
 	int			fraction;
 
-	read_number(value, &number);
-	if ((number.header & HEADER_KIND) == HEADER_SPECIAL)
+	rose_node_decimal_read(value, &number);
+	if ((number.header & ROSE_NODE_NUMERIC_KIND) == ROSE_NODE_NUMERIC_SPECIAL)
 	{
 		take_special(sum, number.header, memory);
 		return;
@@ -379,6 +323,143 @@ rose_node_numeric_take(RoseNodeNumericSum *sums, const uint32 *groups, const int
 	}
 }
 
+/* ---- values that are integers ---- */
+
+/* What makes them parts of a power of the base. */
+typedef struct Measure
+{
+	int			fraction;		/* the power */
+	int			scale;			/* digits that are shown */
+	int64		factor;
+} Measure;
+
+static void
+measure_of(int scale, Measure *measure)
+{
+	measure->fraction = (scale + ROSE_NODE_NUMERIC_BASE_DIGITS - 1) / ROSE_NODE_NUMERIC_BASE_DIGITS;
+	measure->factor = rose_node_decimal_power[measure->fraction * ROSE_NODE_NUMERIC_BASE_DIGITS - scale];
+	measure->scale = scale;
+}
+
+Datum
+rose_node_numeric_of_integer(int64 integer, int scale, int shown)
+{
+	RoseNodeNumericSum sum = {0};
+	Measure		measure;
+
+	measure_of(scale, &measure);
+	store(&sum, (int128) integer * measure.factor);
+	sum.fraction = (int16) measure.fraction;
+	sum.scale = (int16) shown;
+	return numeric_of_sum(&sum);
+}
+
+/* So many values, whose sum is this. */
+static void
+add_values(RoseNodeNumericSum *sum, int64 values, int64 n, const Measure *measure, RoseNodeAggMemory *memory)
+{
+	if (sum->fraction < measure->fraction)
+		refine(sum, measure->fraction, memory);
+	if (measure->scale > sum->scale)
+	{
+		sum->scale = (int16) measure->scale;
+		sum->nscale = 0;
+	}
+	if (measure->scale == sum->scale)
+		sum->nscale += n;
+	store(sum, load(sum) + (int128) values * measure->factor * power_of_base[sum->fraction - measure->fraction]);
+	if (is_beyond(sum, MAX_HIGH))
+		move_to_rest(sum, memory);
+	sum->n += n;
+}
+
+/* Those of one sum. */
+static void
+take_together(RoseNodeNumericSum *sum, const int64 *values, const bool *nulls, int n, const Measure *measure,
+			  RoseNodeAggMemory *memory)
+{
+	int			left = n;
+
+	for (int i = 0; i < n && nulls != NULL; i++)
+		left -= nulls[i] ? 1 : 0;
+	if (left > 0)
+		add_values(sum, rose_vec_sum(values, n), left, measure, memory);
+}
+
+/* Those of a few ones. */
+static void
+take_few(RoseNodeNumericSum *sums, uint32 nsums, const uint32 *groups, const int64 *values, const bool *nulls, int n,
+		 const Measure *measure, RoseNodeAggMemory *memory)
+{
+	int64		parts[FEW_SUMS] = {0};
+	uint32		counts[FEW_SUMS] = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		parts[groups[i]] += values[i];
+		counts[groups[i]] += nulls == NULL || !nulls[i];
+	}
+	for (uint32 s = 0; s < nsums; s++)
+	{
+		if (counts[s] > 0)
+			add_values(&sums[s], parts[s], counts[s], measure, memory);
+	}
+}
+
+/* One by one. */
+static void
+take_each(RoseNodeNumericSum *sums, const uint32 *groups, const int64 *values, const bool *nulls, int n,
+		  const Measure *measure, RoseNodeAggMemory *memory)
+{
+	for (int i = 0; i < n; i++)
+	{
+		RoseNodeNumericSum *sum = &sums[groups != NULL ? groups[i] : 0];
+
+		if (nulls != NULL && nulls[i])
+			continue;
+		if (unlikely(sum->fraction != measure->fraction || sum->scale != measure->scale || is_beyond(sum, MAX_HIGH)))
+		{
+			add_values(sum, values[i], 1, measure, memory);
+			continue;
+		}
+		store(sum, load(sum) + (int128) values[i] * measure->factor);
+		sum->nscale++;
+		sum->n++;
+	}
+}
+
+/* Those that show different numbers of digits. */
+static void
+take_mixed(RoseNodeNumericSum *sums, const uint32 *groups, const uint8 *scales, const int64 *values, const bool *nulls, int n,
+		   Measure measure, RoseNodeAggMemory *memory)
+{
+	for (int i = 0; i < n; i++)
+	{
+		measure.scale = scales[i];
+		if (nulls == NULL || !nulls[i])
+			add_values(&sums[groups != NULL ? groups[i] : 0], values[i], 1, &measure, memory);
+	}
+}
+
+void
+rose_node_numeric_take_decimals(RoseNodeNumericSum *sums, uint32 nsums, const uint32 *groups, const RoseNodeDecimals *decimals,
+								int from, const int64 *values, const bool *nulls, int n, RoseNodeAggMemory *memory)
+{
+	/* they can be added up as they are */
+	bool		small = n > 0 && decimals->bound <= (uint64) PG_INT64_MAX / n;
+	Measure		measure;
+
+	measure_of(decimals->scale, &measure);
+	if (decimals->scales != NULL)
+		take_mixed(sums, groups, decimals->scales + from, values, nulls, n, measure, memory);
+	else if (small && groups == NULL)
+		take_together(sums, values, nulls, n, &measure, memory);
+	else if (small && nsums <= FEW_SUMS)
+		take_few(sums, nsums, groups, values, nulls, n, &measure, memory);
+	else
+		take_each(sums, groups, values, nulls, n, &measure, memory);
+}
+
 /* ---- core's form ---- */
 
 /* What its serial functions write of a sum's digits. */
@@ -387,7 +468,7 @@ send_digits(StringInfo bytes, int n, int weight, bool negative, int scale)
 {
 	pq_sendint32(bytes, n);
 	pq_sendint32(bytes, n > 0 ? weight : 0);
-	pq_sendint32(bytes, negative ? HEADER_NEGATIVE : 0);
+	pq_sendint32(bytes, negative ? ROSE_NODE_NUMERIC_NEGATIVE : 0);
 	pq_sendint32(bytes, scale);
 }
 
@@ -442,6 +523,19 @@ rose_node_numeric_emit(const RoseNodeNumericSum *sum, bool *isnull)
 	pq_sendint64(&bytes, rest->infinities[0]);
 	pq_sendint64(&bytes, rest->infinities[1]);
 	return PointerGetDatum(pq_endtypsend(&bytes));
+}
+
+Datum
+rose_node_numeric_single(const RoseNodeDecimals *decimals, int row, int64 value, bool none, bool *isnull)
+{
+	RoseNodeAggMemory memory = {.parent = CurrentMemoryContext};
+	RoseNodeNumericSum sum = {0};
+	Datum		result;
+
+	rose_node_numeric_take_decimals(&sum, 1, NULL, decimals, row, &value, NULL, none ? 0 : 1, &memory);
+	result = rose_node_numeric_emit(&sum, isnull);
+	rose_node_numeric_forget(&memory, NULL);
+	return result;
 }
 
 #endif							/* HAVE_INT128 */

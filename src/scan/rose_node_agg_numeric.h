@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "scan/rose_node_agg_memory.h"
+#include "scan/rose_node_decimal.h"
 
 /* What does not fit a sum, which is seldom. */
 typedef struct RoseNodeNumericRest RoseNodeNumericRest;
@@ -33,8 +34,19 @@ typedef struct RoseNodeNumericSum
 extern void rose_node_numeric_take(RoseNodeNumericSum *sums, const uint32 *groups,
 								   const int64 *values, int n, RoseNodeAggMemory *memory);
 
+/* The same of integers, but for those of NULLs (nulls: NULL, there are none), which are 0; from: which of the decimals is the first one. */
+extern void rose_node_numeric_take_decimals(RoseNodeNumericSum *sums, uint32 nsums, const uint32 *groups,
+											const RoseNodeDecimals *decimals, int from, const int64 *values,
+											const bool *nulls, int n, RoseNodeAggMemory *memory);
+
 /* As core's serial functions write it; of no values it has none, and NULL is returned.  In the current context. */
 extern Datum rose_node_numeric_emit(const RoseNodeNumericSum *sum, bool *isnull);
+
+/* The same of one value among such integers, or of none, without a sum. */
+extern Datum rose_node_numeric_single(const RoseNodeDecimals *decimals, int row, int64 value, bool none, bool *isnull);
+
+/* The numeric that an integer counts parts of 10 to a power of; shown: digits behind the point, at least the power.  In the current context. */
+extern Datum rose_node_numeric_of_integer(int64 integer, int scale, int shown);
 
 /* Of all sums but this one, if it is not NULL, there are no values any more. */
 extern void rose_node_numeric_forget(RoseNodeAggMemory *memory, RoseNodeNumericSum *kept);

@@ -41,6 +41,7 @@ rose_node_agg_state_reset(RoseNodeAggState *state)
 #endif
 	MemSet(&state->numeric, 0, sizeof(state->numeric));
 	MemSet(&state->text, 0, sizeof(state->text));
+	MemSet(&state->extreme, 0, sizeof(state->extreme));
 	state->real4 = 0;
 	state->real8 = state->squares = 0;
 }
@@ -150,8 +151,7 @@ accumulate_all(RoseNodeAggState *state, const int64 *values, int n)
 	bool		is_float4 = state->kind == ROSE_AGG_ACCUM_FLOAT4;
 
 	for (int i = 0; i < n; i++)
-		rose_node_float_accumulate(&state->real8, &state->squares,
-								   rose_node_float_of(values[i], is_float4), state->n + i);
+		rose_node_float_average(&state->real8, &state->squares, rose_node_float_of(values[i], is_float4), state->n + i);
 }
 
 void
@@ -203,12 +203,35 @@ rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 		case ROSE_AGG_MAX_TEXT:
 			rose_node_text_take(&state->text, NULL, values, n, &state->order, state->memory);
 			break;
+		case ROSE_AGG_MIN_NUMERIC:
+		case ROSE_AGG_MAX_NUMERIC:
+#ifdef HAVE_INT128
+			rose_node_extreme_take(&state->extreme, state->kind == ROSE_AGG_MAX_NUMERIC, NULL, values, n, state->memory);
+#endif
+			break;
 		case ROSE_AGG_ROWS:
 		case ROSE_AGG_COUNT:
 		case ROSE_AGG_NONE:
 			break;
 	}
 	state->n += n;
+}
+
+void
+rose_node_agg_state_take_decimals(RoseNodeAggState *state, const RoseNodeDecimals *decimals, const int64 *values,
+								  const bool *nulls, int n)
+{
+#ifdef HAVE_INT128
+	if (state->kind == ROSE_AGG_SUM_NUMERIC)
+	{
+		rose_node_numeric_take_decimals(&state->numeric, 1, NULL, decimals, 0, values, nulls, n, state->memory);
+		state->n = state->numeric.n;
+		return;
+	}
+	rose_node_extreme_take_decimals(&state->extreme, state->kind == ROSE_AGG_MAX_NUMERIC, NULL, decimals, 0, values, nulls, n,
+									state->memory);
+	state->n = state->extreme.n;
+#endif
 }
 
 /* ---- core's form ---- */
@@ -377,6 +400,11 @@ rose_node_agg_state_emit(const RoseNodeAggState *state, void *room, bool *isnull
 		case ROSE_AGG_MIN_TEXT:
 		case ROSE_AGG_MAX_TEXT:
 			return datumCopy(PointerGetDatum(state->text.best), false, -1);
+#ifdef HAVE_INT128
+		case ROSE_AGG_MIN_NUMERIC:
+		case ROSE_AGG_MAX_NUMERIC:
+			return rose_node_extreme_emit(&state->extreme);
+#endif
 		default:
 			return datum_of_word(state->type, state->word);
 	}
@@ -391,7 +419,7 @@ single_accumulated(ArrayType *array, float8 value, bool none)
 	float8		squares = 0;
 
 	if (!none)
-		rose_node_float_accumulate(&sum, &squares, value, 0);
+		rose_node_float_average(&sum, &squares, value, 0);
 	return put_float8s(array, none ? 0 : 1, sum, squares);
 }
 
@@ -410,6 +438,21 @@ single_numeric(Datum value, bool none, bool *isnull)
 	return result;
 }
 #endif
+
+Datum
+rose_node_agg_single_decimal(RoseNodeAggKind kind, const RoseNodeDecimals *decimals, int row, int64 value,
+							 bool none, bool *isnull)
+{
+	*isnull = true;
+#ifdef HAVE_INT128
+	if (kind == ROSE_AGG_SUM_NUMERIC)
+		return rose_node_numeric_single(decimals, row, value, none, isnull);
+	*isnull = none;
+	if (!none)
+		return rose_node_numeric_of_integer(value, decimals->scale, rose_node_decimal_shown(decimals, row));
+#endif
+	return (Datum) 0;
+}
 
 Datum
 rose_node_agg_single(RoseNodeAggKind kind, Oid type, int64 value, bool none, void *room,
@@ -492,7 +535,7 @@ static const int64 sample_wide[SAMPLE_VALUES] = {PG_INT64_MAX, PG_INT64_MAX, 123
 static int64
 sample_value(const Sample *sample, int round, int i)
 {
-	float8		real = sample_words[round][i] / 3.0;
+	float8		real = sample_words[round][i] / 3.0 * 1e140;	/* of which the squares are kept */
 	int64		bits;
 
 	if (sample->kind == ROSE_AGG_SUM_NUMERIC)

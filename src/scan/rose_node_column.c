@@ -106,12 +106,9 @@ rose_node_column_words(const RoseNodeRows *rows, AttrNumber attno, int length, i
 	if (rows->n < n)
 	{
 		for (int i = 0; i < rows->n; i++)
-		{
-			int			at = rows->rows[i] - first;
-
-			values[i] = values[at];
-			nulls[i] = nulls[at];
-		}
+			values[i] = values[rows->rows[i] - first];
+		for (int i = 0; i < rows->n && null; i++)
+			nulls[i] = nulls[rows->rows[i] - first];
 	}
 	return null;
 }

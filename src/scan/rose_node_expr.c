@@ -13,8 +13,8 @@
  * selected row has, and not once a row.  What was made of values is good until parameters change; of what is by reference,
  * until there are other rows.  Where values do not come again, nothing is looked for.
  *
- * Arithmetic is made of all selected rows at once (rose_node_kernel.c), if there is no error; if there is, all expressions are evaluated
- * row by row.
+ * Arithmetic is made of all selected rows at once (rose_node_kernel.c), if there is no error; expressions in which there may be one are
+ * evaluated row by row.
  *
  * Which ones are taken is said in rose_node_expr_kinds.c.
  *
@@ -50,7 +50,7 @@
 /* Bytes by reference that are kept for other rows. */
 #define MAX_KEPT		(256 * 1024)
 
-/* After so many vectors with errors, as it seems, an expression is evaluated row by row. */
+/* After so many more vectors with errors, as it seems, than without, an expression is evaluated row by row. */
 #define MAX_FAILURES	8
 
 /* ---- begin ---- */
@@ -121,21 +121,24 @@ make_arrays(RoseNodeExpr *expr)
 }
 
 static RoseNodeExpr *
-add(RoseNodeExprSet *exprs, const Node *node, RoseNodeExpr *filter, bool is_filter)
+add(RoseNodeExprSet *exprs, const Node *node, RoseNodeExpr *filter, bool is_filter, bool takes_decimals)
 {
 	RoseNodeExpr *expr;
 
 	for (int i = 0; i < exprs->nexprs; i++)
 	{
 		expr = exprs->exprs[i];
-		if (expr->is_filter == is_filter && expr->filter == filter && equal(expr->expr, node))
+		if (expr->is_filter == is_filter && expr->filter == filter && expr->takes_decimals == takes_decimals &&
+			equal(expr->expr, node))
 			return expr;
 	}
 	expr = palloc0(sizeof(RoseNodeExpr));
 	expr->expr = node;
 	expr->filter = filter;
 	expr->is_filter = is_filter;
-	expr->kernel = rose_node_kernel_compile(exprs->kernels, node);
+	expr->takes_decimals = takes_decimals;
+	expr->kernel = takes_decimals ? rose_node_kernel_compile_decimal(exprs->kernels, node) :
+		rose_node_kernel_compile(exprs->kernels, node);
 	if (is_filter)
 		expr->state = ExecInitQual(list_make1(unconstify(Node *, node)), exprs->parent);
 	else
@@ -156,13 +159,19 @@ add(RoseNodeExprSet *exprs, const Node *node, RoseNodeExpr *filter, bool is_filt
 RoseNodeExpr *
 rose_node_exprs_add(RoseNodeExprSet *exprs, const Node *expr, RoseNodeExpr *filter)
 {
-	return add(exprs, expr, filter, false);
+	return add(exprs, expr, filter, false, false);
+}
+
+RoseNodeExpr *
+rose_node_exprs_add_decimals(RoseNodeExprSet *exprs, const Node *expr, RoseNodeExpr *filter)
+{
+	return add(exprs, expr, filter, false, true);
 }
 
 RoseNodeExpr *
 rose_node_exprs_add_filter(RoseNodeExprSet *exprs, const Expr *filter)
 {
-	return filter == NULL ? NULL : add(exprs, (const Node *) filter, NULL, true);
+	return filter == NULL ? NULL : add(exprs, (const Node *) filter, NULL, true, false);
 }
 
 /* All are there. */
@@ -351,7 +360,34 @@ take_filtered(RoseNodeExpr *expr, int n)
 	expr->any_null = kernel->any_null || expr->filter->any_null;
 }
 
-/* Returns how many are done; none if there may be an error in one of them. */
+/* False: there may be an error in one of its values, or they are no integers. */
+static bool
+run_kernel(RoseNodeExprSet *exprs, RoseNodeExpr *expr, int n)
+{
+	RoseNodeKernel *kernel = expr->kernel;
+
+	if (rose_node_kernel_run(exprs->kernels, kernel))
+	{
+		kernel->failures -= kernel->failures > 0;
+		expr->decimals = kernel->is_decimal ? &kernel->decimals : NULL;
+	}
+	else if (kernel->kind == ROSE_KERNEL_DECIMAL_COLUMN)
+		rose_node_kernel_take_datums(exprs->kernels, kernel);
+	else
+	{
+		kernel->failures++;
+		return false;
+	}
+	expr->any_null = kernel->any_null;
+	if (expr->is_filter)
+		take_filter(expr, n);
+	return true;
+}
+
+/*
+ * Returns how many are done.  Of those that are not there may be errors, and of the others there are none, so it does not show that these are
+ * not evaluated row by row with them.  Those of one kernel are done together or not at all: their values may be in its arrays.
+ */
 static int
 run_kernels(RoseNodeExprSet *exprs, const RoseNodeRows *rows)
 {
@@ -362,20 +398,11 @@ run_kernels(RoseNodeExprSet *exprs, const RoseNodeRows *rows)
 	{
 		RoseNodeExpr *expr = exprs->exprs[e];
 
-		if (expr->kernel == NULL || expr->failures == MAX_FAILURES)
+		expr->decimals = NULL;
+		if (expr->kernel == NULL || expr->kernel->failures >= MAX_FAILURES)
 			continue;
-		if (!rose_node_kernel_run(exprs->kernels, expr->kernel))
-		{
-			expr->failures++;
-			for (int i = 0; i < e; i++)
-				exprs->exprs[i]->done = false;
-			return 0;
-		}
-		expr->any_null = expr->kernel->any_null;
-		if (expr->is_filter)
-			take_filter(expr, rows->n);
-		expr->done = true;
-		ndone++;
+		expr->done = run_kernel(exprs, expr, rows->n);
+		ndone += expr->done;
 	}
 	return ndone;
 }

@@ -19,6 +19,7 @@
 #include "utils/relcache.h"
 
 #include "scan/rose_node_column.h"
+#include "scan/rose_node_decimal.h"
 #include "scan/rose_node_time.h"
 
 /* What was made of one for a value of its only column, or what stands for it. */
@@ -37,14 +38,15 @@ typedef struct RoseNodeExpr
 	bool		is_filter;		/* a condition: of rows that it leaves out nulls is true, and there are no values */
 	ExprState  *state;
 	struct RoseNodeKernel *kernel;	/* makes all values at once; or NULL */
-	int			failures;		/* so often it could not */
 	bool		done;			/* of the rows at hand */
+	bool		takes_decimals; /* values may be integers in the place of numerics ... */
+	const RoseNodeDecimals *decimals;	/* ... which they are then; NULL: they are not */
 	int16		typlen;
 	bool		by_value;
 	bool		wants_values;	/* the caller's: else it is only asked which are NULL, and values are nothing */
 
 	/* of the selected rows at hand, one after the other; values of NULLs are 0 */
-	int64	   *values;			/* words as rose_batch_words has them, or Datums */
+	int64	   *values;			/* words as rose_batch_words has them, or Datums; or see decimals */
 	bool	   *nulls;
 	bool		any_null;
 
@@ -94,6 +96,9 @@ extern RoseNodeExprSet *rose_node_exprs_create(PlanState *parent, Relation rel);
  * filter leaves (NULL: all).  Of no FILTER, NULL, there is none.
  */
 extern RoseNodeExpr *rose_node_exprs_add(RoseNodeExprSet *exprs, const Node *expr, RoseNodeExpr *filter);
+
+/* The same of a numeric, or a numeric column, whose values may be integers; which may differ from rows to rows. */
+extern RoseNodeExpr *rose_node_exprs_add_decimals(RoseNodeExprSet *exprs, const Node *expr, RoseNodeExpr *filter);
 extern RoseNodeExpr *rose_node_exprs_add_filter(RoseNodeExprSet *exprs, const Expr *filter);
 
 /* There are other rows at hand; values of earlier ones that are by reference are gone. */

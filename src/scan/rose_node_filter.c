@@ -5,8 +5,9 @@
  *
  * An operator is known by what it is in the btree family of the column's type, so it may be any of its cross-type
  * ones whose right side has an exact place in the order of the column's words.  Types:
- * - integers, bool, date, time, timestamps, money: the words' order is the type's;
+ * - integers, bool, date, time, timestamps, money: the words' order is the type's; days are those that begin at a timestamp;
  * - floats, by rose_vec_float8_word: NaN is equal to itself and the greatest, -0 is equal to 0;
+ * - numeric, by integers where values are some (rose_node_filter_numeric.c);
  * - oid, "char", enums: other orders, so for equality only.
  *
  * Texts have no words: what is done with them is known by its function (rose_node_filter_text.c).
@@ -106,7 +107,10 @@ has_word(Oid left, Oid right)
 		return right == TIMESTAMPTZOID || right == TIMESTAMPOID || right == DATEOID;
 	if (left == TIMESTAMPOID)
 		return right == TIMESTAMPOID || right == DATEOID;
-	return left == right && (left == BOOLOID || left == DATEOID || left == TIMEOID || left == CASHOID);
+	if (left == DATEOID && right == TIMESTAMPOID)
+		return true;
+	return left == right && (left == BOOLOID || left == DATEOID || left == TIMEOID || left == CASHOID ||
+							 left == NUMERICOID);
 }
 
 static bool
@@ -158,6 +162,15 @@ compare_with(RoseNodeFilter *filter, Node *with, const Compiling *to)
 		filter->state = ExecInitExpr((Expr *) with, to->planstate);
 }
 
+/* Are the values of the column, seen as this type, words, or numerics? */
+static bool
+takes_values(const Var *var, Oid type)
+{
+	if (type == NUMERICOID)
+		return getBaseType(var->vartype) == NUMERICOID;
+	return get_typbyval(var->vartype) && get_typlen(var->vartype) == get_typlen(type);
+}
+
 /* A filter that compares the column with what the expression says; NULL: it cannot be one. */
 static RoseNodeFilter *
 compare(Node *left, Oid opno, Node *with, bool is_array, bool *negated, const Compiling *to)
@@ -171,12 +184,12 @@ compare(Node *left, Oid opno, Node *with, bool is_array, bool *negated, const Co
 	if (var == NULL || !is_for_all_rows(with))
 		return NULL;
 	strategy = strategy_of(opno, type, &right, negated);
-	if (strategy == 0 || !get_typbyval(var->vartype) ||
-		get_typlen(var->vartype) != get_typlen(type))
+	if (strategy == 0 || !takes_values(var, type))
 		return NULL;
 	filter = filter_of_column(ROSE_FILTER_COMPARE, var);
 	filter->kind = type == FLOAT4OID ? ROSE_WORDS_FLOAT4 :
-		type == FLOAT8OID ? ROSE_WORDS_FLOAT8 : ROSE_WORDS_PLAIN;
+		type == FLOAT8OID ? ROSE_WORDS_FLOAT8 :
+		type == NUMERICOID ? ROSE_WORDS_NUMERIC : ROSE_WORDS_PLAIN;
 	filter->strategy = strategy;
 	filter->left = type;
 	filter->right = right;
@@ -369,6 +382,20 @@ word_of_zoned(Oid right, Datum value)
 	return word_of_time(word, overflow);
 }
 
+/* The days that begin at the timestamp: one, or, between two days, none, which is an empty range between these. */
+static RoseWordRange
+days_of(Timestamp value)
+{
+	int64		day = value / USECS_PER_DAY;
+	int64		rest = value % USECS_PER_DAY;
+
+	if (TIMESTAMP_NOT_FINITE(value))
+		day = TIMESTAMP_IS_NOEND(value) ? DATEVAL_NOEND : DATEVAL_NOBEGIN;
+	else if (rest < 0)
+		day--;
+	return (RoseWordRange) {TIMESTAMP_NOT_FINITE(value) || rest == 0 ? day : day + 1, day};
+}
+
 /* The words that are equal to the value: a range. */
 static RoseWordRange
 words_of(const RoseNodeFilter *filter, Oid left, Datum value)
@@ -401,6 +428,8 @@ words_of(const RoseNodeFilter *filter, Oid left, Datum value)
 		case TIMESTAMPOID:
 		case TIMESTAMPTZOID:
 		case DATEOID:
+			if (left == DATEOID && filter->right == TIMESTAMPOID)
+				return days_of(DatumGetTimestamp(value));
 			if (filter->right == left || filter->right == INT8OID)
 				word = left == DATEOID ? DatumGetDateADT(value) : DatumGetInt64(value);
 			else if (left == TIMESTAMPTZOID)
@@ -435,7 +464,7 @@ range_of(int strategy, RoseWordRange equal, RoseWordRange *range)
 			break;
 		case BTEqualStrategyNumber:
 			*range = equal;
-			break;
+			return equal.low <= equal.high;
 		case BTGreaterEqualStrategyNumber:
 			range->low = equal.low;
 			break;
@@ -446,6 +475,21 @@ range_of(int strategy, RoseWordRange equal, RoseWordRange *range)
 			break;
 	}
 	return true;
+}
+
+/* Numerics are kept as they are. */
+static void
+keep_constants(RoseNodeFilter *filter, const Datum *values, const bool *nulls, int n)
+{
+	filter->nconstants = 0;
+	filter->constants = palloc(Max(n, 1) * sizeof(Datum));
+	filter->ranges = palloc(Max(n, 1) * sizeof(RoseWordRange));
+	filter->scale = -1;
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls == NULL || !nulls[i])
+			filter->constants[filter->nconstants++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(values[i]));
+	}
 }
 
 static void
@@ -467,21 +511,32 @@ evaluate_array(RoseNodeFilter *filter, ArrayType *array)
 	{
 		if (nulls[i])
 			filter->else_unknown = true;
-		else if (range_of(filter->strategy, words_of(filter, filter->left, values[i]),
+		else if (filter->kind != ROSE_WORDS_NUMERIC &&
+				 range_of(filter->strategy, words_of(filter, filter->left, values[i]),
 						  &ranges[nranges]))
 			nranges++;
 	}
 	filter->outcome = n == 0 ? ROSE_FILTER_NEVER : ROSE_FILTER_SET;
-	rose_wordset_make(&filter->set, ranges, nranges);
+	if (filter->kind == ROSE_WORDS_NUMERIC)
+		keep_constants(filter, values, nulls, n);
+	else
+		rose_wordset_make(&filter->set, ranges, nranges);
 }
 
 static void
 evaluate_value(RoseNodeFilter *filter, Datum value)
 {
-	RoseWordRange *range = palloc(sizeof(RoseWordRange));
-	bool		any = range_of(filter->strategy, words_of(filter, filter->left, value), range);
+	RoseWordRange *range;
+	bool		any;
 
 	filter->outcome = ROSE_FILTER_SET;
+	if (filter->kind == ROSE_WORDS_NUMERIC)
+	{
+		keep_constants(filter, &value, NULL, 1);
+		return;
+	}
+	range = palloc(sizeof(RoseWordRange));
+	any = range_of(filter->strategy, words_of(filter, filter->left, value), range);
 	rose_wordset_make(&filter->set, range, any ? 1 : 0);
 }
 

@@ -37,7 +37,8 @@ typedef enum RoseNodeWords
 {
 	ROSE_WORDS_PLAIN,
 	ROSE_WORDS_FLOAT4,
-	ROSE_WORDS_FLOAT8
+	ROSE_WORDS_FLOAT8,
+	ROSE_WORDS_NUMERIC			/* no words, but integers that are theirs (rose_node_filter_numeric.c) */
 } RoseNodeWords;
 
 typedef enum RoseNodeOutcome
@@ -72,6 +73,12 @@ typedef struct RoseNodeFilter
 	RoseNodeOutcome outcome;
 	bool		else_unknown;	/* who is not in the set: NULL, not false */
 	RoseWordSet set;
+
+	/* the same of numerics: what they are compared with, and the scale of the integers in the set, -1: there is none */
+	int			nconstants;
+	Datum	   *constants;
+	RoseWordRange *ranges;		/* of the set */
+	int			scale;
 } RoseNodeFilter;
 
 /* NULL: it cannot be a filter.  planstate: where it is evaluated; NULL: it is only asked whether it can. */
@@ -83,5 +90,13 @@ extern void rose_node_filter_evaluate(RoseNodeFilter *filter, ExprContext *econt
 
 /* Forget what was evaluated, in the whole tree. */
 extern void rose_node_filter_reset(RoseNodeFilter *filter);
+
+/* --- numerics (rose_node_filter_numeric.c); the outcome is ROSE_FILTER_SET --- */
+
+/* The integers that are left, which count parts of 10 to this power. */
+extern const RoseWordSet *rose_node_filter_numeric_set(RoseNodeFilter *filter, int scale);
+
+/* Is this numeric left?  In a context that is reset sometimes. */
+extern bool rose_node_filter_numeric_has(const RoseNodeFilter *filter, Datum value);
 
 #endif							/* ROSE_NODE_FILTER_H */

@@ -70,15 +70,28 @@ rose_node_group_create(CustomScan *plan)
 
 /* counts: nobody asks what is in it, as it seems. */
 static int
-add_column(RoseNodeGroup *group, const Node *node, RoseNodeExpr *filter, bool counts)
+add_column(RoseNodeGroup *group, const Node *node, bool takes_decimals, RoseNodeExpr *filter, bool counts)
 {
 	TupleDesc	desc = RelationGetDescr(group->scan->css.ss.ss_currentRelation);
-	int			number = rose_node_group_columns_add(&group->columns, desc, node, filter);
+	int			number = rose_node_group_columns_add(&group->columns, desc, node, takes_decimals, filter);
 	RoseNodeExpr *expr = group->columns.columns[number].expr;
 
 	if (expr != NULL && !counts)
 		expr->wants_values = true;
 	return number;
+}
+
+/* The first one with the states of the last one: sum and avg have the same ones.  Those of texts may be in different orders. */
+static int
+find_same(const RoseNodeGroupTable *table)
+{
+	const RoseNodeGroupAgg *agg = &table->aggs[table->naggs - 1];
+	int			first = 0;
+
+	while (table->aggs[first].kind != agg->kind || table->aggs[first].column != agg->column ||
+		   table->aggs[first].type != agg->type)
+		first++;
+	return ROSE_AGG_IS_OF_TEXT(agg->kind) ? table->naggs - 1 : first;
 }
 
 static void
@@ -93,12 +106,15 @@ add_agg(RoseNodeGroup *group, const Aggref *aggref, int target)
 		elog(ERROR, "aggregate function %u is not known to Rose Aggregate", aggref->aggfnoid);
 	agg->target = target;
 	agg->column = -1;
+	agg->same = group->table.naggs - 1;
 	filter = rose_node_exprs_add_filter(group->columns.exprs, aggref->aggfilter);
 	if (argument == NULL && filter == NULL)
 		return;
-	agg->column = add_column(group, argument, filter, agg->kind == ROSE_AGG_COUNT);
+	agg->column = add_column(group, argument, rose_node_agg_takes_decimals(agg->kind, argument), filter,
+							 agg->kind == ROSE_AGG_COUNT);
 	if (argument != NULL)
 		agg->type = linitial_oid(aggref->aggargtypes);
+	agg->same = find_same(&group->table);
 	if (ROSE_AGG_IS_OF_TEXT(agg->kind))
 		rose_node_text_set_order(&agg->order, aggref->inputcollid, agg->kind == ROSE_AGG_MAX_TEXT);
 }
@@ -113,7 +129,7 @@ add_key(RoseNodeGroup *group, const Node *expr, int target)
 	if (key->kind == ROSE_KEY_NONE || group->table.nkeys > ROSE_VEC_GROUP_COLUMNS)
 		elog(ERROR, "key of groups is not known to Rose Aggregate");
 	key->typlen = get_typlen(exprType(node));
-	key->column = add_column(group, node, NULL, false);
+	key->column = add_column(group, node, false, NULL, false);
 	key->target = target;
 	rose_node_group_key_init(key);
 }
@@ -366,6 +382,30 @@ take_values(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const RoseNodeGroupColu
 						 &agg->memory);
 }
 
+/* One of numerics, with integers that stand for them. */
+static void
+take_decimals(RoseNodeGroup *group, RoseNodeGroupAgg *agg, const RoseNodeGroupColumn *column, int from, int n)
+{
+	const int64 *values = column->values + from;
+	const bool *nulls = column->any_null ? column->nulls + from : NULL;
+
+	if (group->nruns == 0 || group->nruns * RUN_ROWS > n)
+	{
+		spread_runs(group, n);
+		rose_node_cells_take_decimals(agg->kind, agg->cells, group->table.groups.ngroups, group->found, column->decimals, from,
+									  values, nulls, n, &agg->memory);
+		return;
+	}
+	for (int run = 0; run < group->nruns; run++)
+	{
+		int			start = group->starts[run];
+
+		rose_node_cells_take_decimals(agg->kind, agg->cells + group->run_groups[run] * rose_node_cell_size(agg->kind), 1, NULL,
+									  column->decimals, from + start, values + start, nulls != NULL ? nulls + start : NULL,
+									  run_end(group, run, n) - start, &agg->memory);
+	}
+}
+
 /* One that counts rows. */
 static void
 count_rows(RoseNodeGroup *group, RoseNodeGroupAgg *agg, int n)
@@ -385,12 +425,19 @@ take_aggs(RoseNodeGroup *group, int from, int n)
 		RoseNodeGroupAgg *agg = &group->table.aggs[a];
 		RoseNodeGroupColumn *column;
 
+		if (agg->same != a)
+			continue;
 		if (agg->column < 0)
 		{
 			count_rows(group, agg, n);
 			continue;
 		}
 		column = rose_node_group_columns_load(&group->columns, agg->column);
+		if (ROSE_AGG_IS_OF_NUMERIC(agg->kind) && column->decimals != NULL)
+		{
+			take_decimals(group, agg, column, from, n);
+			continue;
+		}
 		if (group->nruns > 0 && !column->any_null &&
 			take_runs(group, agg, column->values + from, n))
 			continue;
@@ -526,7 +573,7 @@ emit(RoseNodeGroup *group, uint32 number, TupleTableSlot *slot)
 	{
 		const RoseNodeGroupAgg *agg = &table->aggs[a];
 
-		slot->tts_values[agg->target] = rose_node_cell_emit(agg->kind, agg->type, agg->cells, number, agg->room,
+		slot->tts_values[agg->target] = rose_node_cell_emit(agg->kind, agg->type, table->aggs[agg->same].cells, number, agg->room,
 															&slot->tts_isnull[agg->target]);
 	}
 	ExecStoreVirtualTuple(slot);

@@ -70,6 +70,7 @@ typedef struct RoseNodeGroupColumn
 	RoseNodeExpr *filter;		/* rows that it leaves out have NULL; or NULL */
 	bool		loaded;
 	bool		any_null;
+	const RoseNodeDecimals *decimals;	/* values are integers in the place of numerics; NULL: they are not */
 	int64	   *values;			/* of selected rows, one after the other; of NULLs 0 */
 	bool	   *nulls;
 } RoseNodeGroupColumn;
@@ -82,9 +83,12 @@ typedef struct RoseNodeGroupColumns
 	RoseNodeGroupColumn *columns;
 } RoseNodeGroupColumns;
 
-/* The number of a column (Var), an expression or, NULL, neither, which is added if it is not there.  There is room for it. */
+/*
+ * The number of a column (Var), an expression or, NULL, neither, which is added if it is not there.  There is room for it.  takes_decimals: as
+ * rose_node_exprs_add_decimals.
+ */
 extern int	rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc,
-										const Node *node, RoseNodeExpr *filter);
+										const Node *node, bool takes_decimals, RoseNodeExpr *filter);
 
 /* These are the rows at hand.  REQUIRES: nobody needs values of others by reference. */
 extern void rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows *rows);
@@ -137,6 +141,7 @@ typedef struct RoseNodeGroupAgg
 	Oid			type;
 	int			column;			/* its number; of ROSE_AGG_ROWS: -1 */
 	int			target;
+	int			same;			/* another one's number, whose states are its own; or its own */
 	char	   *cells;			/* rose_node_group_cells.h */
 	RoseNodeTextOrder order;	/* of texts */
 	RoseNodeAggMemory memory;	/* of cells */

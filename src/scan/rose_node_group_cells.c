@@ -72,6 +72,9 @@ rose_node_cell_size(RoseNodeAggKind kind)
 		case ROSE_AGG_MIN_TEXT:
 		case ROSE_AGG_MAX_TEXT:
 			return sizeof(RoseNodeTextExtreme);
+		case ROSE_AGG_MIN_NUMERIC:
+		case ROSE_AGG_MAX_NUMERIC:
+			return sizeof(RoseNodeNumericExtreme);
 		case ROSE_AGG_ACCUM_FLOAT4:
 		case ROSE_AGG_ACCUM_FLOAT8:
 			return sizeof(AccumCell);
@@ -239,9 +242,24 @@ accumulate(AccumCell *cells, bool is_float4, const uint32 *groups, const int64 *
 		AccumCell  *cell = &cells[groups[i]];
 		float8		value = rose_node_float_of(values[i], is_float4);
 
-		rose_node_float_accumulate(&cell->sum, &cell->squares, value, cell->n++);
+		rose_node_float_average(&cell->sum, &cell->squares, value, cell->n++);
 	}
 }
+
+/* ---- numerics ---- */
+
+static void
+take_numerics(RoseNodeAggKind kind, char *cells, const uint32 *groups, const int64 *values, int n, RoseNodeAggMemory *memory)
+{
+#ifdef HAVE_INT128
+	if (kind == ROSE_AGG_SUM_NUMERIC)
+		rose_node_numeric_take((RoseNodeNumericSum *) cells, groups, values, n, memory);
+	else
+		rose_node_extreme_take((RoseNodeNumericExtreme *) cells, kind == ROSE_AGG_MAX_NUMERIC, groups, values, n, memory);
+#endif
+}
+
+/* ---- all ---- */
 
 void
 rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *groups,
@@ -261,9 +279,9 @@ rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, const uint32 *
 			take_wide((WideCell *) cells, groups, values, n);
 			break;
 		case ROSE_AGG_SUM_NUMERIC:
-#ifdef HAVE_INT128
-			rose_node_numeric_take((RoseNodeNumericSum *) cells, groups, values, n, memory);
-#endif
+		case ROSE_AGG_MIN_NUMERIC:
+		case ROSE_AGG_MAX_NUMERIC:
+			take_numerics(kind, cells, groups, values, n, memory);
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
 			sum_float4((Float4Cell *) cells, groups, values, n);
@@ -310,8 +328,25 @@ rose_node_cells_forget(RoseNodeAggKind kind, char *cells, bool kept, RoseNodeAgg
 {
 	if (kind == ROSE_AGG_SUM_NUMERIC)
 		rose_node_numeric_forget(memory, kept ? (RoseNodeNumericSum *) cells : NULL);
+#ifdef HAVE_INT128
+	else if (ROSE_AGG_IS_OF_NUMERIC(kind))
+		rose_node_extreme_forget(memory, kept ? (RoseNodeNumericExtreme *) cells : NULL);
+#endif
 	else
 		rose_node_text_forget(memory, kept ? (RoseNodeTextExtreme *) cells : NULL);
+}
+
+void
+rose_node_cells_take_decimals(RoseNodeAggKind kind, char *cells, uint32 ncells, const uint32 *groups, const RoseNodeDecimals *decimals,
+							  int from, const int64 *values, const bool *nulls, int n, RoseNodeAggMemory *memory)
+{
+#ifdef HAVE_INT128
+	if (kind == ROSE_AGG_SUM_NUMERIC)
+		rose_node_numeric_take_decimals((RoseNodeNumericSum *) cells, ncells, groups, decimals, from, values, nulls, n, memory);
+	else
+		rose_node_extreme_take_decimals((RoseNodeNumericExtreme *) cells, kind == ROSE_AGG_MAX_NUMERIC, groups, decimals, from,
+										values, nulls, n, memory);
+#endif
 }
 
 /* ---- single states ---- */
@@ -348,6 +383,10 @@ rose_node_cell_load(const char *cells, uint32 group, RoseNodeAggState *state)
 		case ROSE_AGG_MIN_TEXT:
 		case ROSE_AGG_MAX_TEXT:
 			state->text = *(const RoseNodeTextExtreme *) cell;
+			break;
+		case ROSE_AGG_MIN_NUMERIC:
+		case ROSE_AGG_MAX_NUMERIC:
+			state->extreme = *(const RoseNodeNumericExtreme *) cell;
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
 			state->real4 = ((const Float4Cell *) cell)->real;
@@ -411,6 +450,10 @@ rose_node_cell_store(char *cells, uint32 group, const RoseNodeAggState *state)
 		case ROSE_AGG_MIN_TEXT:
 		case ROSE_AGG_MAX_TEXT:
 			*(RoseNodeTextExtreme *) cell = state->text;
+			break;
+		case ROSE_AGG_MIN_NUMERIC:
+		case ROSE_AGG_MAX_NUMERIC:
+			*(RoseNodeNumericExtreme *) cell = state->extreme;
 			break;
 		case ROSE_AGG_SUM_FLOAT4:
 			((Float4Cell *) cell)->real = state->real4;

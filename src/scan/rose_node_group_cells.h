@@ -36,6 +36,11 @@ extern void rose_node_cells_take(RoseNodeAggKind kind, Oid type, char *cells, co
 								 const int64 *values, int n, const RoseNodeTextOrder *order,
 								 RoseNodeAggMemory *memory);
 
+/* The same of integers that stand for numerics, but for those of NULLs (nulls: NULL, there are none); groups: NULL, all are of the first one. */
+extern void rose_node_cells_take_decimals(RoseNodeAggKind kind, char *cells, uint32 ncells, const uint32 *groups,
+										  const RoseNodeDecimals *decimals, int from, const int64 *values,
+										  const bool *nulls, int n, RoseNodeAggMemory *memory);
+
 /* There are no cells any more; or, kept, but the first one. */
 extern void rose_node_cells_forget(RoseNodeAggKind kind, char *cells, bool kept,
 								   RoseNodeAggMemory *memory);

@@ -18,13 +18,17 @@
 
 int
 rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc, const Node *node,
-							RoseNodeExpr *filter)
+							bool takes_decimals, RoseNodeExpr *filter)
 {
-	AttrNumber	attno = node != NULL && IsA(node, Var) ? ((const Var *) node)->varattno : 0;
+	AttrNumber	attno = 0;
 	RoseNodeExpr *expr = NULL;
 	RoseNodeGroupColumn *column;
 
-	if (node != NULL && attno == 0)
+	if (takes_decimals)
+		expr = rose_node_exprs_add_decimals(columns->exprs, node, filter);
+	else if (node != NULL && IsA(node, Var))
+		attno = ((const Var *) node)->varattno;
+	else if (node != NULL)
 		expr = rose_node_exprs_add(columns->exprs, node, filter);
 	for (int i = 0; i < columns->ncolumns; i++)
 	{
@@ -54,8 +58,10 @@ rose_node_group_columns_start(RoseNodeGroupColumns *columns, const RoseNodeRows 
 		RoseNodeGroupColumn *column = &columns->columns[i];
 
 		column->loaded = column->expr != NULL;
-		if (column->expr != NULL)
-			column->any_null = column->expr->any_null;
+		if (column->expr == NULL)
+			continue;
+		column->any_null = column->expr->any_null;
+		column->decimals = column->expr->decimals;
 	}
 }
 

@@ -119,17 +119,14 @@ rose_node_group_key_forget(RoseNodeGroupKey *key, int64 *word)
 	pfree(DatumGetPointer(value));
 }
 
-static inline uint32
-number_of_place(RoseNodeGroupKey *key, Datum value)
+/* Where the value's number is, or goes; *known: it is there. */
+static inline RoseNodeKeyMemo *
+memo_of(const RoseNodeGroupKey *key, Datum value, bool *known)
 {
 	RoseNodeKeyMemo *memo = &key->memo[(uint64) value * UINT64CONST(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS)];
 
-	if (memo->stamp == key->stamp && memo->value == value)
-		return memo->number;
-	memo->number = number_of(key, value);
-	memo->value = value;
-	memo->stamp = key->stamp;
-	return memo->number;
+	*known = memo->stamp == key->stamp && memo->value == value;
+	return memo;
 }
 
 static int
@@ -138,14 +135,25 @@ words_of_bytes(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int fro
 {
 	for (int i = from; i < to; i++)
 	{
+		Datum		value = (Datum) column->values[i];
+		RoseNodeKeyMemo *memo;
+		bool		known;
+
 		if (column->nulls[i])
 		{
 			key->words[i] = 0;
 			continue;
 		}
-		if (i > from && rose_node_intern_memory(key->intern) > limit)
-			return i;
-		key->words[i] = number_of_place(key, (Datum) column->values[i]);
+		memo = memo_of(key, value, &known);
+		if (!known)
+		{
+			if (i > from && rose_node_intern_memory(key->intern) > limit)
+				return i;
+			memo->number = number_of(key, value);
+			memo->value = value;
+			memo->stamp = key->stamp;
+		}
+		key->words[i] = memo->number;
 	}
 	return to;
 }

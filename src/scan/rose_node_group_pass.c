@@ -266,6 +266,12 @@ rose_node_group_pass_emit(RoseNodeGroup *group, TupleTableSlot *slot)
 		bool		none = agg->column >= 0 && is_null(&columns[agg->column], row);
 		int64		value = agg->column >= 0 ? columns[agg->column].values[row] : 0;
 
+		if (ROSE_AGG_IS_OF_NUMERIC(agg->kind) && columns[agg->column].decimals != NULL)
+		{
+			slot->tts_values[agg->target] = rose_node_agg_single_decimal(agg->kind, columns[agg->column].decimals, row, value, none,
+																		 &slot->tts_isnull[agg->target]);
+			continue;
+		}
 		slot->tts_values[agg->target] = rose_node_agg_single(agg->kind, agg->type, value, none,
 															 agg->room,
 															 &slot->tts_isnull[agg->target]);

@@ -27,7 +27,7 @@
 
 #include "scan/rose_node_agg_float.h"
 #include "scan/rose_node_expr.h"
-#include "scan/rose_node_kernel.h"
+#include "scan/rose_node_kernel_parts.h"
 
 typedef struct KnownFunction
 {
@@ -114,19 +114,9 @@ static RoseNodeKernel *compile(RoseNodeKernels *kernels, const Node *expr);
 /* ---- compiling ---- */
 
 static RoseNodeKernel *
-make_kernel(RoseNodeKernelKind kind, const Node *expr)
-{
-	RoseNodeKernel *kernel = palloc0(sizeof(RoseNodeKernel));
-
-	kernel->kind = kind;
-	kernel->expr = expr;
-	return kernel;
-}
-
-static RoseNodeKernel *
 compile_constant(const Const *constant)
 {
-	RoseNodeKernel *kernel = make_kernel(ROSE_KERNEL_CONSTANT, (const Node *) constant);
+	RoseNodeKernel *kernel = rose_node_kernel_make(ROSE_KERNEL_CONSTANT, (const Node *) constant);
 
 	kernel->is_null = constant->constisnull;
 	kernel->constant = constant->constisnull ? 0 : (int64) constant->constvalue;
@@ -138,7 +128,7 @@ compile_constant(const Const *constant)
 static RoseNodeKernel *
 compile_column(const Var *column)
 {
-	RoseNodeKernel *kernel = make_kernel(ROSE_KERNEL_COLUMN, (const Node *) column);
+	RoseNodeKernel *kernel = rose_node_kernel_make(ROSE_KERNEL_COLUMN, (const Node *) column);
 
 	kernel->attno = column->varattno;
 	kernel->bytes = get_typbyval(column->vartype) ? get_typlen(column->vartype) : -1;
@@ -174,11 +164,11 @@ widen(RoseNodeKernel *a)
 
 	if (a->kind == ROSE_KERNEL_CONSTANT)
 	{
-		kernel = make_kernel(ROSE_KERNEL_CONSTANT, NULL);
+		kernel = rose_node_kernel_make(ROSE_KERNEL_CONSTANT, NULL);
 		kernel->constant = wide_word(a->constant);
 		return kernel;
 	}
-	kernel = make_kernel(ROSE_KERNEL_WIDE_FLOAT, NULL);
+	kernel = rose_node_kernel_make(ROSE_KERNEL_WIDE_FLOAT, NULL);
 	kernel->a = a;
 	return kernel;
 }
@@ -204,7 +194,7 @@ compile_call(RoseNodeKernels *kernels, const Node *expr, Oid function, List *arg
 
 	if (found == NULL)
 		return NULL;
-	kernel = make_kernel(found->kind, expr);
+	kernel = rose_node_kernel_make(found->kind, expr);
 	kernel->op = found->op;
 	kernel->bytes = found->bytes;
 	kernel->a = compile(kernels, linitial(args));
@@ -235,8 +225,10 @@ find_kind_of_comparison(Oid left, Oid right, RoseNodeKernelKind *kind)
 	*kind = left == FLOAT8OID ? ROSE_KERNEL_COMPARE_DOUBLES : ROSE_KERNEL_COMPARE;
 	if (is_integer(left))
 		return is_integer(right);
+	if (left == NUMERICOID && right == NUMERICOID)
+		*kind = ROSE_KERNEL_COMPARE_DECIMALS;
 	return left == right && (left == DATEOID || left == TIMESTAMPOID || left == TIMESTAMPTZOID || left == TIMEOID ||
-							 left == FLOAT8OID);
+							 left == FLOAT8OID || left == NUMERICOID);
 }
 
 static bool
@@ -274,11 +266,19 @@ compile_operator(RoseNodeKernels *kernels, const OpExpr *op)
 
 	if (kernel != NULL || op->opresulttype != BOOLOID || list_length(op->args) != 2)
 		return kernel;
-	kernel = make_kernel(ROSE_KERNEL_COMPARE, (const Node *) op);
+	kernel = rose_node_kernel_make(ROSE_KERNEL_COMPARE, (const Node *) op);
 	if (!find_comparison(op->opno, kernel))
 		return NULL;
-	kernel->a = compile(kernels, linitial(op->args));
-	kernel->b = compile(kernels, lsecond(op->args));
+	if (kernel->kind == ROSE_KERNEL_COMPARE_DECIMALS)
+	{
+		kernel->a = rose_node_kernel_decimal_compile(kernels, linitial(op->args));
+		kernel->b = rose_node_kernel_decimal_compile(kernels, lsecond(op->args));
+	}
+	else
+	{
+		kernel->a = compile(kernels, linitial(op->args));
+		kernel->b = compile(kernels, lsecond(op->args));
+	}
 	return may_be_operands(kernel->a, kernel->b) ? kernel : NULL;
 }
 
@@ -297,7 +297,7 @@ add_arg(RoseNodeKernels *kernels, RoseNodeKernel *kernel, const Node *expr)
 static RoseNodeKernel *
 compile_args(RoseNodeKernels *kernels, RoseNodeKernelKind kind, const Node *expr, List *args)
 {
-	RoseNodeKernel *kernel = make_kernel(kind, expr);
+	RoseNodeKernel *kernel = rose_node_kernel_make(kind, expr);
 	ListCell   *cell;
 
 	foreach(cell, args)
@@ -312,7 +312,7 @@ compile_args(RoseNodeKernels *kernels, RoseNodeKernelKind kind, const Node *expr
 static RoseNodeKernel *
 compile_one(RoseNodeKernels *kernels, RoseNodeKernelKind kind, const Node *expr, const Node *arg)
 {
-	RoseNodeKernel *kernel = make_kernel(kind, expr);
+	RoseNodeKernel *kernel = rose_node_kernel_make(kind, expr);
 
 	kernel->a = compile(kernels, arg);
 	return kernel->a == NULL || is_constant(kernel->a) ? NULL : kernel;
@@ -330,7 +330,7 @@ compile_condition(RoseNodeKernels *kernels, const BoolExpr *expr)
 static RoseNodeKernel *
 compile_case(RoseNodeKernels *kernels, const CaseExpr *expr)
 {
-	RoseNodeKernel *kernel = make_kernel(ROSE_KERNEL_CASE, (const Node *) expr);
+	RoseNodeKernel *kernel = rose_node_kernel_make(ROSE_KERNEL_CASE, (const Node *) expr);
 	ListCell   *cell;
 
 	if (expr->arg != NULL || expr->defresult == NULL)
@@ -380,15 +380,10 @@ compile_new(RoseNodeKernels *kernels, const Node *expr)
 static RoseNodeKernel *
 compile(RoseNodeKernels *kernels, const Node *expr)
 {
-	RoseNodeKernel *kernel;
-	ListCell   *cell;
+	RoseNodeKernel *kernel = rose_node_kernel_find(kernels, expr, false);
 
-	foreach(cell, kernels->all)
-	{
-		kernel = lfirst(cell);
-		if (equal(kernel->expr, expr))
-			return kernel;
-	}
+	if (kernel != NULL)
+		return kernel;
 	kernel = compile_new(kernels, expr);
 	if (kernel == NULL)
 		return NULL;
@@ -407,6 +402,8 @@ make_room(RoseNodeKernel *kernel)
 		return;
 	kernel->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
 	kernel->nulls = palloc0(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+	if (kernel->is_decimal)
+		kernel->scales = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint8));
 	make_room(kernel->a);
 	make_room(kernel->b);
 	foreach(cell, kernel->args)
@@ -416,9 +413,24 @@ make_room(RoseNodeKernel *kernel)
 RoseNodeKernel *
 rose_node_kernel_compile(RoseNodeKernels *kernels, const Node *expr)
 {
-	RoseNodeKernel *kernel = FLOAT8PASSBYVAL ? compile(kernels, expr) : NULL;
+	RoseNodeKernel *kernel;
 
+	kernels->compile = compile;
+	kernel = FLOAT8PASSBYVAL ? compile(kernels, expr) : NULL;
 	if (kernel == NULL || kernel->kind == ROSE_KERNEL_COLUMN || kernel->kind == ROSE_KERNEL_CONSTANT)
+		return NULL;
+	make_room(kernel);
+	return kernel;
+}
+
+RoseNodeKernel *
+rose_node_kernel_compile_decimal(RoseNodeKernels *kernels, const Node *expr)
+{
+	RoseNodeKernel *kernel;
+
+	kernels->compile = compile;
+	kernel = FLOAT8PASSBYVAL ? rose_node_kernel_decimal_compile(kernels, expr) : NULL;
+	if (kernel == NULL || kernel->kind == ROSE_KERNEL_CONSTANT)
 		return NULL;
 	make_room(kernel);
 	return kernel;
@@ -431,14 +443,6 @@ rose_node_kernels_start(RoseNodeKernels *kernels, const RoseNodeRows *rows)
 {
 	kernels->rows = rows;
 	kernels->stamp++;
-}
-
-static RoseVecOperand
-operand_of(const RoseNodeKernel *kernel)
-{
-	if (kernel->kind == ROSE_KERNEL_CONSTANT)
-		return (RoseVecOperand) {NULL, kernel->constant};
-	return (RoseVecOperand) {kernel->values, 0};
 }
 
 /* It is NULL where one of these is, and there is a 0. */
@@ -485,7 +489,7 @@ divides(const RoseNodeKernel *kernel)
 static RoseVecOperand
 divisor_of(RoseNodeKernel *kernel, int n)
 {
-	RoseVecOperand divisor = operand_of(kernel->b);
+	RoseVecOperand divisor = rose_node_kernel_operand(kernel->b);
 	float8		real_one = 1;
 	int64		one = 1;
 
@@ -502,17 +506,18 @@ divisor_of(RoseNodeKernel *kernel, int n)
 static bool
 run_operator(RoseNodeKernel *kernel, int n)
 {
-	RoseVecOperand b = divides(kernel) ? divisor_of(kernel, n) : operand_of(kernel->b);
+	RoseVecOperand b = divides(kernel) ? divisor_of(kernel, n) : rose_node_kernel_operand(kernel->b);
 
 	if (kernel->kind == ROSE_KERNEL_DOUBLES)
-		return rose_vec_doubles(kernel->op, operand_of(kernel->a), b, n, kernel->values);
-	return rose_vec_integers(kernel->op, kernel->bytes, operand_of(kernel->a), b, n, kernel->values);
+		return rose_vec_doubles(kernel->op, rose_node_kernel_operand(kernel->a), b, n, kernel->values);
+	return rose_vec_integers(kernel->op, kernel->bytes, rose_node_kernel_operand(kernel->a), b, n, kernel->values);
 }
 
 /* Of what it is made of there are values. */
 static bool
-run_one(RoseNodeKernel *kernel, const RoseNodeRows *rows)
+run_one(RoseNodeKernels *kernels, RoseNodeKernel *kernel)
 {
+	const RoseNodeRows *rows = kernels->rows;
 	int			n = rows->n;
 
 	switch (kernel->kind)
@@ -538,12 +543,19 @@ run_one(RoseNodeKernel *kernel, const RoseNodeRows *rows)
 										  kernel->values);
 			return true;
 		case ROSE_KERNEL_COMPARE:
-			rose_vec_compare(kernel->comparison, operand_of(kernel->a), operand_of(kernel->b), n, kernel->values);
+			rose_vec_compare(kernel->comparison, rose_node_kernel_operand(kernel->a), rose_node_kernel_operand(kernel->b), n, kernel->values);
 			return true;
 		case ROSE_KERNEL_COMPARE_DOUBLES:
-			return rose_vec_compare_doubles(kernel->comparison, operand_of(kernel->a), operand_of(kernel->b), n,
+			return rose_vec_compare_doubles(kernel->comparison, rose_node_kernel_operand(kernel->a), rose_node_kernel_operand(kernel->b), n,
 											kernel->values);
+		case ROSE_KERNEL_DECIMAL_COLUMN:
+		case ROSE_KERNEL_DECIMALS:
+		case ROSE_KERNEL_DECIMAL:
+		case ROSE_KERNEL_COMPARE_DECIMALS:
+			return rose_node_kernel_decimal_run(kernels, kernel);
 		default:
+			if (kernel->is_decimal)
+				return rose_node_kernel_decimal_run(kernels, kernel);
 			rose_node_kernel_logic_run(kernel, n);
 			return true;
 	}
@@ -553,7 +565,7 @@ run_one(RoseNodeKernel *kernel, const RoseNodeRows *rows)
 static bool
 is_strict(const RoseNodeKernel *kernel)
 {
-	return kernel->kind > ROSE_KERNEL_COLUMN && kernel->kind <= ROSE_KERNEL_COMPARE_DOUBLES;
+	return kernel->kind > ROSE_KERNEL_DECIMAL_COLUMN && kernel->kind <= ROSE_KERNEL_COMPARE_DECIMALS;
 }
 
 bool
@@ -574,7 +586,7 @@ rose_node_kernel_run(RoseNodeKernels *kernels, RoseNodeKernel *kernel)
 		if (!rose_node_kernel_run(kernels, lfirst(cell)))
 			return false;
 	}
-	if (!run_one(kernel, kernels->rows))
+	if (!run_one(kernels, kernel))
 		return false;
 	if (is_strict(kernel))
 		join_nulls(kernel, kernels->rows->n);

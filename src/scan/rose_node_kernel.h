@@ -19,19 +19,24 @@
 
 #include "vector/rose_vec_expr.h"
 #include "scan/rose_node_column.h"
+#include "scan/rose_node_decimal.h"
 
 typedef enum RoseNodeKernelKind
 {
 	ROSE_KERNEL_CONSTANT,
 	ROSE_KERNEL_COLUMN,
+	ROSE_KERNEL_DECIMAL_COLUMN, /* of numerics */
 	ROSE_KERNEL_INTEGERS,		/* a op b */
 	ROSE_KERNEL_DOUBLES,
+	ROSE_KERNEL_DECIMALS,
+	ROSE_KERNEL_DECIMAL,		/* of a, an integer */
 	ROSE_KERNEL_FLOAT8,			/* of a, an integer, ... */
 	ROSE_KERNEL_WIDE_FLOAT,		/* ... or a float4 */
 	ROSE_KERNEL_NARROW,			/* a, which is to fit so many bytes */
 	ROSE_KERNEL_LENGTH,			/* of a, a text */
 	ROSE_KERNEL_COMPARE,		/* a with b, words */
 	ROSE_KERNEL_COMPARE_DOUBLES,
+	ROSE_KERNEL_COMPARE_DECIMALS,
 	ROSE_KERNEL_AND,			/* args */
 	ROSE_KERNEL_OR,
 	ROSE_KERNEL_NOT,			/* a */
@@ -53,11 +58,15 @@ typedef struct RoseNodeKernel
 	int64		constant;		/* a word, or a Datum ... */
 	bool		is_null;		/* ... or NULL, which is only there among args */
 	AttrNumber	attno;
+	bool		is_decimal;		/* values are integers in the place of numerics, which ... */
+	RoseNodeDecimals decimals;	/* ... are these; of a constant, too */
+	uint8	   *scales;			/* room for those of decimals */
 	const Node *expr;
 
 	/* of the rows at hand */
 	uint64		stamp;			/* ... if it is theirs */
 	bool		fails;			/* there is, or may be, an error */
+	int			failures;		/* so often more than not */
 	int64	   *values;			/* words, or Datums; of NULLs 0 */
 	bool	   *nulls;
 	bool		any_null;
@@ -67,18 +76,34 @@ typedef struct RoseNodeKernel
 typedef struct RoseNodeKernels
 {
 	List	   *all;
+	RoseNodeKernel *(*compile) (struct RoseNodeKernels *kernels, const Node *expr); /* words, for who has them below numerics; without arrays */
 	const RoseNodeRows *rows;
 	uint64		stamp;			/* counts rows at hand */
+	Datum	   *datums;			/* room for a column's; NULL: there is none yet */
 } RoseNodeKernels;
 
 /* In the current context; NULL: it is not all of what is known here, or nothing but a column or a constant. */
 extern RoseNodeKernel *rose_node_kernel_compile(RoseNodeKernels *kernels, const Node *expr);
+
+/* The same of a numeric, whose values are to be integers (decimals), and which may be a column. */
+extern RoseNodeKernel *rose_node_kernel_compile_decimal(RoseNodeKernels *kernels, const Node *expr);
 
 /* There are other rows at hand. */
 extern void rose_node_kernels_start(RoseNodeKernels *kernels, const RoseNodeRows *rows);
 
 /* Make its values; false: there may be an error in one of them. */
 extern bool rose_node_kernel_run(RoseNodeKernels *kernels, RoseNodeKernel *kernel);
+
+/* --- numerics (rose_node_kernel_decimal.c) --- */
+
+/* One whose values are integers in the place of numerics, if it is not there; without arrays; NULL: it is not known. */
+extern RoseNodeKernel *rose_node_kernel_decimal_compile(RoseNodeKernels *kernels, const Node *expr);
+
+/* Of what it is made of there are values; false: they are no integers, or there may be an error. */
+extern bool rose_node_kernel_decimal_run(RoseNodeKernels *kernels, RoseNodeKernel *kernel);
+
+/* A column's that are not: the rows have its Datums. */
+extern void rose_node_kernel_take_datums(RoseNodeKernels *kernels, RoseNodeKernel *kernel);
 
 /* --- what has args, and tests for NULL (rose_node_kernel_logic.c) --- */
 

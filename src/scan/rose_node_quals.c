@@ -30,6 +30,7 @@
 
 #include "util/rose_mask.h"
 #include "vector/rose_vec_kernels.h"
+#include "scan/rose_node_decimal.h"
 #include "scan/rose_node_filter.h"
 #include "scan/rose_node_quals.h"
 #include "scan/rose_node_scan.h"
@@ -45,6 +46,10 @@ typedef struct FilterColumn
 	AttrNumber	attno;
 	bool		loaded;
 	bool		by_value;
+	bool		is_numeric;		/* words are integers (decimals) or, if there is one that is none, Datums */
+	bool		is_decimal;
+	RoseNodeDecimals decimals;
+	uint8	   *scales;			/* room for theirs */
 	int64	   *words;			/* by reference: Datums */
 	uint64		nulls[MASK_WORDS];
 } FilterColumn;
@@ -142,6 +147,21 @@ add_columns(RoseNodeQuals *quals, RoseNodeFilter *filter)
 		quals->ncolumns++;
 	}
 	filter->column = i;
+	if (filter->type == ROSE_FILTER_COMPARE && filter->kind == ROSE_WORDS_NUMERIC && !quals->columns[i].is_numeric)
+	{
+		quals->columns[i].is_numeric = true;
+		quals->columns[i].scales = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint8));
+	}
+}
+
+/* The column's Datums are there. */
+static void
+take_numerics(RoseNodeQuals *quals, FilterColumn *column, const bool *nulls)
+{
+	memcpy(quals->values, column->words, quals->n * sizeof(int64));
+	column->is_decimal = rose_node_decimal_make(quals->values, nulls, quals->n, column->words, column->scales, &column->decimals);
+	if (!column->is_decimal)
+		memcpy(column->words, quals->values, quals->n * sizeof(int64));
 }
 
 static FilterColumn *
@@ -158,6 +178,8 @@ load_column(RoseNodeQuals *quals, int number)
 	else
 		any = rose_batch_datums(quals->batch, column->attno, quals->first, quals->n,
 								(Datum *) column->words, quals->nulls);
+	if (column->is_numeric)
+		take_numerics(quals, column, any ? quals->nulls : NULL);
 	if (any)
 		rose_vec_mask_of_bools(quals->nulls, quals->n, column->nulls);
 	else
@@ -170,6 +192,29 @@ load_column(RoseNodeQuals *quals, int number)
 
 static void answer(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed,
 				   Answer *result);
+
+/* Of rows that are not NULL. */
+static void
+answer_numeric(RoseNodeQuals *quals, RoseNodeFilter *filter, const FilterColumn *column, uint64 *yes)
+{
+	ExprContext *econtext = quals->econtext;
+	MemoryContext old;
+
+	if (column->is_decimal)
+	{
+		rose_vec_select(column->words, quals->n, rose_node_filter_numeric_set(filter, column->decimals.scale), yes);
+		return;
+	}
+	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	for (int i = 0; i < quals->n; i++)
+	{
+		uint64		bit = UINT64CONST(1) << i % 64;
+
+		if ((column->nulls[i / 64] & bit) == 0 && rose_node_filter_numeric_has(filter, (Datum) column->words[i]))
+			yes[i / 64] |= bit;
+	}
+	MemoryContextSwitchTo(old);
+}
 
 static void
 answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
@@ -188,7 +233,7 @@ answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
 	}
 	column = load_column(quals, filter->column);
 	words = column->words;
-	if (filter->kind != ROSE_WORDS_PLAIN)
+	if (filter->kind == ROSE_WORDS_FLOAT4 || filter->kind == ROSE_WORDS_FLOAT8)
 	{
 		int64	   *mapped = (int64 *) quals->values;
 
@@ -199,7 +244,10 @@ answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
 			rose_vec_float8_words(mapped, quals->n);
 		words = mapped;
 	}
-	rose_vec_select(words, quals->n, &filter->set, result->yes);
+	if (filter->kind == ROSE_WORDS_NUMERIC)
+		answer_numeric(quals, filter, column, result->yes);
+	else
+		rose_vec_select(words, quals->n, &filter->set, result->yes);
 	for (int w = 0; w < ROSE_MASK_WORDS(quals->n); w++)
 	{
 		result->yes[w] &= ~column->nulls[w];

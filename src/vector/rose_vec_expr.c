@@ -110,6 +110,15 @@ multiply_large(RoseVecOperand a, RoseVecOperand b, int n, int64 *result)
 	return !overflow;
 }
 
+ROSE_VECTORIZED void
+rose_vec_multiply(RoseVecOperand a, RoseVecOperand b, bool small, int n, int64 *result)
+{
+	if (small)
+		FOR_INTEGERS(result[i] = (int64) (int32) x * (int32) y;);
+	else
+		FOR_INTEGERS(result[i] = (int64) ((uint64) x * (uint64) y););
+}
+
 /* By one divisor that is neither 0 nor -1: for the compiler to know. */
 static void
 divide_by(const int64 *x, int64 divisor, bool remainder, int n, int64 *result)

@@ -46,6 +46,12 @@ typedef struct RoseVecOperand
 extern bool rose_vec_integers(RoseVecOp op, int bytes, RoseVecOperand a, RoseVecOperand b, int n,
 							  int64 *result);
 
+/*
+ * result[i] = a[i] * b[i], of which it is known that they fit; small: operands are of 32 bits, which is faster.  One of the operands is an array,
+ * which result may be.
+ */
+extern void rose_vec_multiply(RoseVecOperand a, RoseVecOperand b, bool small, int n, int64 *result);
+
 /* The same of doubles. */
 extern bool rose_vec_doubles(RoseVecOp op, RoseVecOperand a, RoseVecOperand b, int n, int64 *result);
 

@@ -131,7 +131,7 @@ sub filtered
 	my @texts = grep { $_->{family} =~ /^(text|bpchar)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
 
 	return matched(pick(@texts), $ctx) if @texts && rare(0.25);
-	my @can = grep { $_->{family} =~ /^(int|float|day|bool|oid|mood|char|"char"|money)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
+	my @can = grep { $_->{family} =~ /^(int|float|numeric|day|bool|oid|mood|char|"char"|money)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
 	my $column = pick((grep { $_->{nulls} } @can), pick(@can));
 	my $name = ($ctx->{prefix} // '') . $column->{name};
 	my $of = pick(@comparisons, '<>', '=') . ' ';
@@ -294,6 +294,8 @@ sub expression
 	push @can, map { [@$_] } ["$name % 7", $column->{type}, 'int', 1], ["$name & 15", $column->{type}, 'int', 1], ["nullif($name, 0)", $column->{type}, 'int'], ["$name + 1", $column->{type}, 'int', 0, 1],
 	  ["1 - $name", $column->{type} eq 'bigint' ? 'bigint' : 'int', 'int', 0, 1], ["$name * n", $column->{type} eq 'bigint' ? 'bigint' : 'int', 'int', 0, 1] if $column->{family} eq 'int';
 	push @can, map { [@$_] } ["-$name", $column->{type}, 'float'], ["$name * 2", $column->{type}, 'float', 0, 1], ["$name - n", 'float8', 'float', 0, 1], ["$name > 1", 'bool', 'bool', 1] if $column->{family} eq 'float';
+	push @can, map { [@$_] } ["$name + 1", 'numeric', 'numeric', 1], ["1 - $name", 'numeric', 'numeric'], ["$name * n", 'numeric', 'numeric'], ["-$name * 0.25 - n", 'numeric', 'numeric'], ["$name * $name * (1.5 + $name)", 'numeric', 'numeric'],
+	  ["CASE WHEN $test THEN $name * 2 ELSE 0.50 END", 'numeric', 'numeric', 1], ["coalesce($name - n, 0.5)", 'numeric', 'numeric'], ["$name > " . pick(0.5, 2, -3, 'n'), 'bool', 'bool', 1], ["($name * 1.5)::numeric(12,1)", 'numeric', 'numeric', 1, 1] if $column->{family} eq 'numeric';
 	push @can, map { [@$_] } ["date_trunc('" . pick(qw(hour day week month quarter year minute)) . "', $name)", $column->{type}, 'day', 1], ["extract(" . pick(qw(dow minute hour month year doy)) . " FROM $name)", 'numeric', 'numeric', 1],
 	  ["date_part('" . pick(qw(dow minute hour)) . "', $name)", 'float8', 'float', 1] if $column->{type} =~ /^timestamp(tz)?$/;
 	return @{ pick(@can) };
@@ -316,13 +318,15 @@ sub vector_aggregates
 			$column = { name => $expression, type => $type, family => $family };
 		}
 		my $type = $column->{type};
-		my @of = $column->{family} eq 'numeric' ? qw(sum avg) : $type =~ /^(int|bigint|smallint)$/ ? qw(sum avg min max bit_and bit_or) : $column->{family} eq 'float' ? qw(min max min max sum avg)
+		my @of = $column->{family} eq 'numeric' ? qw(sum avg min max) : $type =~ /^(int|bigint|smallint)$/ ? qw(sum avg min max bit_and bit_or) : $column->{family} eq 'float' ? qw(min max min max sum avg)
 		  : $type =~ /^(date|time|timestamp|timestamptz|money|oid)$/ ? qw(min max) : $type eq 'bool' ? qw(bool_and bool_or every) : $type eq 'text' && $alone && rare(0.5) ? qw(min max) : ('count');
 		my $of = rare(0.25) ? 'count(*)' : pick(@of, 'count') . "($column->{name})";
 
 		$of .= ' FILTER (WHERE ' . condition($table) . ')' if rare(0.25);
 		# of equal zeros the last one is the least
 		$of = "$of + 0" if $of =~ /^m/ && $column->{family} eq 'float';
+		# nor is it known what equal numerics look like
+		$of = "trim_scale($of)" if $of =~ /^m/ && $column->{family} eq 'numeric';
 		$floats = 1 if $of =~ /^(sum|avg)/ && $column->{family} eq 'float';
 		push @list, $of;
 	}

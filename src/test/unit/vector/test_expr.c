@@ -147,6 +147,31 @@ check_one(RoseVecOp op, int bytes, bool doubles, int64 *a, int64 *b, int n)
 	return good;
 }
 
+/* Products of which it is known that they fit. */
+static void
+check_multiply(void)
+{
+	int64		a[MAX_ROWS];
+	int64		b[MAX_ROWS];
+	int64		result[MAX_ROWS];
+	int			n = 1 + (int) (draw() % (MAX_ROWS - 1));
+	bool		small = draw() % 2 == 0;
+	int			single = (int) (draw() % 3);
+	RoseVecOperand left = {single == 1 ? NULL : a, 0};
+	RoseVecOperand right = {single == 2 ? NULL : b, 0};
+
+	for (int i = 0; i < n; i++)
+	{
+		a[i] = small ? draw_word(4, false) : draw_word(8, false) >> 21;
+		b[i] = small ? draw_word(4, false) : draw_word(4, false) >> 11;
+	}
+	left.value = a[0];
+	right.value = b[0];
+	rose_vec_multiply(left, right, small, n, result);
+	for (int i = 0; i < n; i++)
+		CHECK_AT(result[i] == (single == 1 ? a[0] : a[i]) * (single == 2 ? b[0] : b[i]), " small %d single %d row %d\n", small, single, i);
+}
+
 static void
 check_narrow(void)
 {
@@ -252,6 +277,7 @@ test_expr(void)
 		check_comparison((RoseVecComparison) (draw() % 6), doubles, a, b, n);
 		good += check_one(op, bytes, doubles, a, b, n) ? 1 : 0;
 		check_narrow();
+		check_multiply();
 	}
 	CHECK_AT(good > rounds / 3 && good < rounds * 9 / 10, " %d\n", good);
 }
