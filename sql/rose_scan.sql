@@ -274,3 +274,23 @@ DROP TABLE rsc_later, rsc, rsc_heap, rsc_secret, rsc_part, rsc_nokey, rsc_querie
 DROP ROLE rsc_user;
 DROP FUNCTION rsc_leak, rsc_look, rsc_plan, rsc_same, rsc_all_same;
 DROP PROCEDURE rsc_both;
+-- days and timestamps
+CREATE TABLE rsc_days (id int PRIMARY KEY, d date) USING rose;
+CREATE TABLE rsc_days_heap (LIKE rsc_days) USING heap;
+INSERT INTO rsc_days_heap SELECT i, CASE WHEN i % 50 > 0 THEN date '1999-12-25' + i % 14 END FROM generate_series(1, 600) i
+	UNION ALL SELECT 600 + n, d FROM unnest(ARRAY['infinity', '-infinity', '5874897-12-31', '4713-01-01 BC', '294276-12-31', '294277-01-01']::date[]) WITH ORDINALITY x (d, n);
+INSERT INTO rsc_days SELECT * FROM rsc_days_heap;
+ANALYZE rsc_days;
+EXPLAIN (COSTS off) SELECT id FROM rsc_days WHERE d <= date '2000-02-01' - interval '30 days' AND d <> timestamp '1999-12-30 12:00';
+CREATE FUNCTION rsc_days_differ(condition text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+	differ bool;
+BEGIN
+	EXECUTE format('SELECT (SELECT array_agg(id ORDER BY id) FROM rsc_days WHERE %1$s) IS DISTINCT FROM (SELECT array_agg(id ORDER BY id) FROM rsc_days_heap WHERE %1$s)', condition) INTO differ;
+	RETURN differ;
+END $$;
+SELECT count(*), count(*) FILTER (WHERE rsc_days_differ(format(form, op, t))) AS differ FROM unnest(ARRAY['<', '<=', '=', '<>', '>=', '>']) op, unnest(ARRAY['d %s timestamp %L', 'NOT d %s timestamp %L', '(d %s timestamp %L) IS NULL']) form,
+	unnest(ARRAY['2000-01-01', '2000-01-01 00:00:00.000001', '1999-12-31 23:59:59.999999', '1999-12-30 12:00', '1990-01-01', 'infinity', '-infinity', '4713-01-01 BC', '294276-12-31 23:59:59.999999']) t;
+SELECT rsc_days_differ('d = ANY (ARRAY[''2000-01-01'', ''2000-01-02 12:00'', NULL, ''infinity'']::timestamp[])'), rsc_days_differ('d > ALL (ARRAY[''2000-01-01'', ''2000-01-02 12:00'']::timestamp[])'), rsc_days_differ('timestamp ''2000-01-02 12:00'' >= d');
+DROP TABLE rsc_days, rsc_days_heap;
+DROP FUNCTION rsc_days_differ;

@@ -251,6 +251,7 @@ static void
 item_dict_decode(RoseSegment *seg, int from, int n, Datum *values)
 {
 	uint64		codes[DECODE_CHUNK];
+	const uint64 nentries = (uint64) seg->nunits;
 	const Datum *entries;
 
 	if (seg->entries == NULL && n < seg->nunits / FEW_PART)
@@ -262,13 +263,14 @@ item_dict_decode(RoseSegment *seg, int from, int n, Datum *values)
 	for (int done = 0; done < n; done += DECODE_CHUNK)
 	{
 		int			m = Min(n - done, DECODE_CHUNK);
+		Datum	   *out = values + done;
 
 		rose_bitpack_read(seg->codes, seg->code_width, from + done, m, codes);
 		for (int i = 0; i < m; i++)
 		{
-			if (unlikely(codes[i] >= (uint64) seg->nunits))
+			if (unlikely(codes[i] >= nentries))
 				rose_codec_corrupt(seg, "dictionary code is out of range");
-			values[done + i] = entries[codes[i]];
+			out[i] = entries[codes[i]];
 		}
 	}
 }

@@ -397,8 +397,10 @@ take_few(RoseNodeNumericSum *sums, uint32 nsums, const uint32 *groups, const int
 	for (int i = 0; i < n; i++)
 	{
 		parts[groups[i]] += values[i];
-		counts[groups[i]] += nulls == NULL || !nulls[i];
+		counts[groups[i]]++;
 	}
+	for (int i = 0; i < n && nulls != NULL; i++)
+		counts[groups[i]] -= nulls[i] ? 1 : 0;
 	for (uint32 s = 0; s < nsums; s++)
 	{
 		if (counts[s] > 0)

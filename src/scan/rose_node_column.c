@@ -105,8 +105,10 @@ rose_node_column_words(const RoseNodeRows *rows, AttrNumber attno, int length, i
 		null = rose_batch_words(rows->batch, attno, first, n, values, nulls);
 	if (rows->n < n)
 	{
+		const int64 *all = values - first;
+
 		for (int i = 0; i < rows->n; i++)
-			values[i] = values[rows->rows[i] - first];
+			values[i] = all[rows->rows[i]];
 		for (int i = 0; i < rows->n && null; i++)
 			nulls[i] = nulls[rows->rows[i] - first];
 	}

@@ -22,11 +22,10 @@
 /* Decimal digits of an integer, at most. */
 #define MAX_DIGITS		18
 
-/* Values that are remembered, by their place, since those of a dictionary come again; a power of 2. */
-#define MEMO_BITS		7
-#define MEMO_ENTRIES	(1 << MEMO_BITS)
+/* Values that are remembered, by their place, since those of a dictionary come again, which stand close together; a power of 2. */
+#define MEMO_ENTRIES	512
 
-/* After so many values it is known whether they do. */
+/* After so many that did not it is known whether they do. */
 #define MEMO_SAMPLE		64
 
 typedef struct Memo
@@ -61,39 +60,58 @@ divide(uint64 *value, int power)
 	return exact;
 }
 
+static inline uint64
+digit_of(const RoseNodeNumeric *number, int i)
+{
+	return rose_node_decimal_word(number->digits + i * sizeof(int16));
+}
+
+/* The first four digits, or as many as there are. */
+static inline uint64
+first_digits(const RoseNodeNumeric *number)
+{
+	uint64		value = digit_of(number, 0);
+
+	if (number->ndigits > 1)
+		value = value * ROSE_NODE_NUMERIC_BASE + digit_of(number, 1);
+	if (number->ndigits > 2)
+		value = value * ROSE_NODE_NUMERIC_BASE + digit_of(number, 2);
+	if (number->ndigits > 3)
+		value = value * ROSE_NODE_NUMERIC_BASE + digit_of(number, 3);
+	return value;
+}
+
 /* Its integer of the scale, without the sign; false: it is none. */
-static inline bool
+static pg_attribute_always_inline bool
 integer_of(const RoseNodeNumeric *number, int scale, uint64 *result)
 {
 	int			n = number->ndigits;
 	int			power = scale + ROSE_NODE_NUMERIC_BASE_DIGITS * (number->weight + 1 - n);
-	uint64		value = 0;
+	uint64		last;
 
 	*result = 0;
 	if (n == 0)
 		return true;
 	if (ROSE_NODE_NUMERIC_BASE_DIGITS * n + power > MAX_DIGITS || power <= -ROSE_NODE_NUMERIC_BASE_DIGITS || n > 5)
 		return false;
-	for (int i = 0; i < n && i < 4; i++)
-		value = value * ROSE_NODE_NUMERIC_BASE + rose_node_decimal_word(number->digits + i * sizeof(int16));
-	*result = value;
+	*result = first_digits(number);
 	if (power >= 0)
-		*result *= (uint64) rose_node_decimal_power[power];
-	else if (n < 5)
-		return divide(result, -power);
-	else
 	{
-		/* the last digit's part alone, or it would be too large in between */
-		value = rose_node_decimal_word(number->digits + 4 * sizeof(int16));
-		if (!divide(&value, -power))
-			return false;
-		*result = *result * (uint64) rose_node_decimal_power[ROSE_NODE_NUMERIC_BASE_DIGITS + power] + value;
+		*result *= (uint64) rose_node_decimal_power[power];
+		return true;
 	}
+	if (n < 5)
+		return divide(result, -power);
+	/* the last digit's part alone, or it would be too large in between */
+	last = digit_of(number, 4);
+	if (!divide(&last, -power))
+		return false;
+	*result = *result * (uint64) rose_node_decimal_power[ROSE_NODE_NUMERIC_BASE_DIGITS + power] + last;
 	return true;
 }
 
 /* False: it is special, or its bytes are not there. */
-static inline bool
+static pg_attribute_always_inline bool
 read(Datum datum, RoseNodeNumeric *number)
 {
 	const struct varlena *value = (const struct varlena *) DatumGetPointer(datum);
@@ -104,7 +122,7 @@ read(Datum datum, RoseNodeNumeric *number)
 	return (number->header & ROSE_NODE_NUMERIC_KIND) != ROSE_NODE_NUMERIC_SPECIAL;
 }
 
-static inline Outcome
+static pg_attribute_always_inline Outcome
 make_one(Datum datum, int scale, int64 *value, uint64 *all)
 {
 	RoseNodeNumeric number;
@@ -126,65 +144,67 @@ make_one(Datum datum, int scale, int64 *value, uint64 *all)
 static inline Memo *
 memo_of(Memo *memo, Datum datum)
 {
-	return &memo[(uint64) datum * UINT64CONST(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS)];
+	return &memo[(uint64) datum % MEMO_ENTRIES];
 }
 
-/* Those from *done on, looking for each among those that were there; stops if they do not come again. */
+/* Those that do not come again, behind others, of which bits are set. */
 static Outcome
-make_known(const Datum *datums, const bool *nulls, int n, int scale, int64 *values, uint64 *all, int *done)
+make_others(const Datum *datums, const bool *nulls, int n, int scale, int64 *values, uint64 all, uint64 *bound)
 {
-	Memo		memo[MEMO_ENTRIES];
-	int			asked = 0;
-	int			known = 0;
+	Outcome		outcome = MADE;
 
-	memset(memo, 0, sizeof(memo));
-	for (; *done < n; (*done)++)
+	for (int i = 0; i < n && outcome == MADE; i++)
 	{
-		Datum		datum = datums[*done];
-		Memo	   *place = memo_of(memo, datum);
-		Outcome		outcome;
-
-		if (nulls != NULL && nulls[*done])
-		{
-			values[*done] = 0;
-			continue;
-		}
-		asked++;
-		if (place->datum == datum)
-		{
-			values[*done] = place->value;
-			known++;
-			continue;
-		}
-		if (asked == MEMO_SAMPLE && known < MEMO_SAMPLE / 4)
-			break;
-		outcome = make_one(datum, scale, &values[*done], all);
-		if (outcome != MADE)
-			return outcome;
-		place->datum = datum;
-		place->value = values[*done];
+		if (nulls == NULL || !nulls[i])
+			outcome = make_one(datums[i], scale, &values[i], &all);
 	}
-	return MADE;
+	*bound = all;
+	return outcome;
 }
 
-/* All show one scale. */
+/* From the i-th on, those that are known; returns which one is not. */
+static inline int
+make_known(Memo *memo, const Datum *datums, int i, int n, int64 *values)
+{
+	for (; i < n; i++)
+	{
+		const Memo *place = memo_of(memo, datums[i]);
+
+		if (place->datum != datums[i])
+			break;
+		values[i] = place->value;
+	}
+	return i;
+}
+
+/* All show one scale.  What becomes of NULLs does not matter. */
 static Outcome
 make_equal(const Datum *datums, const bool *nulls, int n, int64 *values, RoseNodeDecimals *decimals)
 {
+	Memo		memo[MEMO_ENTRIES];
 	int			scale = decimals->scale;
+	int			nmade = 0;
 	uint64		all = 0;
-	int			done = 0;
-	Outcome		outcome = make_known(datums, nulls, n, scale, values, &all, &done);
 
-	for (; done < n && outcome == MADE; done++)
+	memset(memo, 0, sizeof(memo));
+	for (int i = make_known(memo, datums, 0, n, values); i < n; i = make_known(memo, datums, i + 1, n, values))
 	{
-		if (nulls != NULL && nulls[done])
-			values[done] = 0;
-		else
-			outcome = make_one(datums[done], scale, &values[done], &all);
+		Memo	   *place = memo_of(memo, datums[i]);
+		Outcome		outcome;
+
+		if (nulls != NULL && nulls[i])
+			continue;
+		if (nmade == MEMO_SAMPLE && i < MEMO_SAMPLE * 3 / 2)
+			return make_others(datums + i, nulls != NULL ? nulls + i : NULL, n - i, scale, values + i, all, &decimals->bound);
+		outcome = make_one(datums[i], scale, &values[i], &all);
+		if (outcome != MADE)
+			return outcome;
+		place->datum = datums[i];
+		place->value = values[i];
+		nmade++;
 	}
 	decimals->bound = all;
-	return outcome;
+	return MADE;
 }
 
 /* They show several ones. */
@@ -212,8 +232,7 @@ make_mixed(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *
 		scales[i] = 0;
 		if (nulls != NULL && nulls[i])
 			continue;
-		(void) read(datums[i], &number);
-		if (!integer_of(&number, scale, &integer))
+		if (!read(datums[i], &number) || !integer_of(&number, scale, &integer))
 			return false;
 		values[i] = number.negative ? -(int64) integer : (int64) integer;
 		scales[i] = (uint8) number.scale;
@@ -237,6 +256,8 @@ rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *val
 	decimals->scale = number.scale;
 	decimals->scales = NULL;
 	outcome = make_equal(datums, nulls, n, values, decimals);
+	for (int i = 0; i < n && nulls != NULL; i++)
+		values[i] = nulls[i] ? 0 : values[i];
 	if (outcome == MIXED)
 		return make_mixed(datums, nulls, n, values, scales, decimals);
 	return outcome == MADE;

@@ -119,41 +119,34 @@ rose_node_group_key_forget(RoseNodeGroupKey *key, int64 *word)
 	pfree(DatumGetPointer(value));
 }
 
-/* Where the value's number is, or goes; *known: it is there. */
-static inline RoseNodeKeyMemo *
-memo_of(const RoseNodeGroupKey *key, Datum value, bool *known)
-{
-	RoseNodeKeyMemo *memo = &key->memo[(uint64) value * UINT64CONST(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS)];
-
-	*known = memo->stamp == key->stamp && memo->value == value;
-	return memo;
-}
-
 static int
 words_of_bytes(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int from, int to,
 			   Size limit)
 {
+	const bool *nulls = column->any_null ? column->nulls : NULL;
+	RoseNodeKeyMemo *memos = key->memo;
+	int64	   *words = key->words;
+	const uint32 stamp = key->stamp;
+
 	for (int i = from; i < to; i++)
 	{
 		Datum		value = (Datum) column->values[i];
-		RoseNodeKeyMemo *memo;
-		bool		known;
+		RoseNodeKeyMemo *memo = &memos[(uint64) value * UINT64CONST(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS)];
 
-		if (column->nulls[i])
+		if (nulls != NULL && nulls[i])
 		{
-			key->words[i] = 0;
+			words[i] = 0;
 			continue;
 		}
-		memo = memo_of(key, value, &known);
-		if (!known)
+		if (unlikely(memo->stamp != stamp || memo->value != value))
 		{
 			if (i > from && rose_node_intern_memory(key->intern) > limit)
 				return i;
 			memo->number = number_of(key, value);
 			memo->value = value;
-			memo->stamp = key->stamp;
+			memo->stamp = stamp;
 		}
-		key->words[i] = memo->number;
+		words[i] = memo->number;
 	}
 	return to;
 }

@@ -5,7 +5,8 @@
  *
  * The layout is described in rose_bitpack.h.  The kernels are plain C.  Loops
  * over widths of whole bytes are kept apart, because the compiler turns those into
- * wide copies.
+ * wide copies.  Eight values of any width begin at a byte and end at one: those of narrow ones
+ * are made of the same few words each time, which processors do with several at once.
  *
  * Pure functions; no locks, no allocation, and no checks: callers know that the stream is
  * there.
@@ -15,6 +16,7 @@
 #include "postgres.h"
 
 #include "util/rose_bitpack.h"
+#include "util/rose_vectorized.h"
 
 /* Values packed at a time; in any width that makes whole words. */
 #define BLOCK_SIZE	64
@@ -98,11 +100,79 @@ rose_bitpack_write(char *out, int width, const uint64 *values, Size n)
 	write_values(out, width, values, n);
 }
 
+/* Of so many values at a time several are in one word, whatever the bit that they begin at. */
+#define MAX_WIDTH_OF_FOURS	16
+#define MAX_WIDTH_OF_TWOS	28
+
+/* Eight times so many values, of widths up to MAX_WIDTH_OF_FOURS. */
+ROSE_VECTORIZED static void
+read_fours(const char *p, int width, Size neights, uint64 *values)
+{
+	const uint64 mask = rose_width_mask(width);
+	const uint64 shifts[4] = {0, width, 2 * width, 3 * width};
+	const int	half = 4 * width;
+
+	for (; neights > 0; neights--, p += width, values += 8)
+	{
+		const uint64 low = rose_load_le64(p);
+		const uint64 high = rose_load_le64(p + half / 8) >> (half % 8);
+
+		for (int i = 0; i < 4; i++)
+			values[i] = (low >> shifts[i]) & mask;
+		for (int i = 0; i < 4; i++)
+			values[4 + i] = (high >> shifts[i]) & mask;
+	}
+}
+
+/* The same up to MAX_WIDTH_OF_TWOS. */
+static void
+read_twos(const char *p, int width, Size neights, uint64 *values)
+{
+	const uint64 mask = rose_width_mask(width);
+
+	for (; neights > 0; neights--, p += width, values += 8)
+	{
+		for (int i = 0; i < 4; i++)
+		{
+			const int	bit = 2 * width * i;
+			const uint64 both = rose_load_le64(p + bit / 8) >> (bit % 8);
+
+			values[2 * i] = both & mask;
+			values[2 * i + 1] = (both >> width) & mask;
+		}
+	}
+}
+
+/* Those of any width that fits a word whatever the bit that it begins at. */
+static inline void
+read_each(const char *bits, int width, Size from, Size n, uint64 *values)
+{
+	const uint64 mask = rose_width_mask(width);
+	Size		bit = from * width;
+
+	for (Size i = 0; i < n; i++, bit += width)
+		values[i] = (rose_load_le64(bits + (bit >> 3)) >> (bit & 7)) & mask;
+}
+
+static void
+read_narrow(const char *bits, int width, Size from, Size n, uint64 *values)
+{
+	Size		head = Min((8 - from % 8) % 8, n);
+	Size		neights = (n - head) / 8;
+	const char *p = bits + (from + head) / 8 * width;
+
+	read_each(bits, width, from, head, values);
+	if (neights > 0 && width <= MAX_WIDTH_OF_FOURS)
+		read_fours(p, width, neights, values + head);
+	else if (neights > 0)
+		read_twos(p, width, neights, values + head);
+	head += neights * 8;
+	read_each(bits, width, from + head, n - head, values + head);
+}
+
 void
 rose_bitpack_read(const char *bits, int width, Size from, Size n, uint64 *values)
 {
-	uint64		mask = rose_width_mask(width);
-	Size		bit = from * width;
 	Size		i;
 
 	if (width == 0)
@@ -119,11 +189,10 @@ rose_bitpack_read(const char *bits, int width, Size from, Size n, uint64 *values
 		for (i = 0; i < n; i++)
 			values[i] = rose_load_le64(bits + (from + i) * 8);
 	}
+	else if (width <= MAX_WIDTH_OF_TWOS)
+		read_narrow(bits, width, from, n, values);
 	else if (width <= 57)
-	{
-		for (i = 0; i < n; i++, bit += width)
-			values[i] = (rose_load_le64(bits + (bit >> 3)) >> (bit & 7)) & mask;
-	}
+		read_each(bits, width, from, n, values);
 	else
 	{
 		for (i = 0; i < n; i++)
