@@ -8,7 +8,8 @@ use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
-my $node = rose_node('forget', 'max_prepared_transactions = 5', rose_conf("rose.debug_piece_size = '8kB'"));
+# nobody else has looked at anything
+my $node = rose_node('forget', 'max_prepared_transactions = 5', rose_conf("rose.debug_piece_size = '8kB'", 'rose.max_merge_workers = 0'));
 
 sub sql { return $node->safe_psql('postgres', shift) }
 

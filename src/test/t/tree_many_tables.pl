@@ -49,7 +49,7 @@ foreach my $held (1, 0)
 	my ($done) = $out =~ /actually processed: (\d+)/;
 
 	is($err =~ s/^pgbench.*\n//mgr, '', 'no errors');
-	cmp_ok($done, '>', 100, "sessions were busy: $done");
+	cmp_ok($done, '>', 0, "sessions were busy: $done");
 	is(totals(), 10 * $tables . '|' . ($before + $done), 'no change is lost');
 	next unless $held;
 	is($reader->run('SELECT count(*), sum(v) FROM all_rows()'), $seen, 'the reader sees what it saw');

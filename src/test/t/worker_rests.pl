@@ -262,8 +262,13 @@ foreach (1 .. 12)
 {
 	$control->run("SELECT go_on('$step'); SELECT stop_at('merge-paused', 'wait', 'worker', 0, 0)");
 	wait_for_stop($node);
+	# until the other one has come, or stands where this one does, however long he takes to start
+	foreach (1 .. 50)
+	{
+		last if sql("SELECT stop_hits('merge-helps') = 1 OR (SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)") eq 't';
+		select undef, undef, undef, 0.2;
+	}
 	last if sql("SELECT stop_hits('merge-helps')") eq '1';
-	sleep 1;
 	$step = 'merge-paused';
 }
 is(sql("SELECT stop_hits('merge-helps')"), 1, '... until merges are behind');

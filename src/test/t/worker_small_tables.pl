@@ -13,7 +13,7 @@ use Test::More;
 plan skip_all => 'the stand-in has no registry' if $ENV{ROSE_STANDIN};
 
 my $tables = 300;
-my $node = rose_node('small', "rose.memtable_size = '8MB'", "rose.spill_interval = '3s'", 'fsync = on', "wal_writer_delay = '10s'", 'autovacuum = off', 'log_statement = none',
+my $node = rose_node('small', "rose.memtable_size = '8MB'", "rose.spill_interval = '5s'", 'fsync = on', "wal_writer_delay = '10s'", 'autovacuum = off', 'log_statement = none',
 	'max_locks_per_transaction = 512');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

@@ -74,7 +74,10 @@ foreach my $round (0 .. ($ENV{KILLED_ROUNDS} // 6) - 1)
 	# until something was written, however slow that is
 	$node->poll_query_until('postgres', 'SELECT sum(n) > ' . ($from + $some) . ' FROM (' . join(' UNION ALL ', map { "SELECT last_value AS n FROM ${_}_ids" } @tables) . ') x')
 	  or die 'nobody writes';
-	prepare_some($node, $_, 2) foreach @tables;
+	my $prepared = 0;
+	$prepared += prepare_some($node, $_, 2) foreach @tables;
+	# all may have met somebody for too long
+	for (1 .. 20) { last if $prepared; $prepared += prepare_some($node, 't', 1) }
 	$node->psql('postgres', "SELECT rose.spill('$_')") foreach rand() < 0.5 ? qw(t k q_1 t_a k_l q_2) : ();
 	$kinds{$what}->();
 	$node->psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE $writers");
