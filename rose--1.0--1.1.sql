@@ -121,9 +121,10 @@ CREATE MATERIALIZED VIEW rose.subscription_options (
 	on_error,							-- stop or pause; stop, if it has no row
 	streaming,							-- true, if it has no row
 	tables,								-- JSON: names here of the upstream's tables; null: the same ones
-	constants							-- JSON: values of local columns; null: none
+	constants,							-- JSON: values of local columns; null: none
+	durability							-- upstream or local; upstream, if it has no row
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
@@ -166,9 +167,10 @@ CREATE FUNCTION rose.alter_subscription(
 	on_error text DEFAULT NULL,
 	skip_lsn pg_lsn DEFAULT NULL,
 	streaming boolean DEFAULT NULL,
-	tables jsonb DEFAULT NULL)
+	tables jsonb DEFAULT NULL,
+	durability text DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
@@ -183,7 +185,7 @@ IS 'apply what a paused table has missed, and what follows';
 
 REVOKE ALL ON FUNCTION
 	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb),
-	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb),
+	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text),
 	rose.pause_table(text, regclass),
 	rose.resume_table(text, regclass)
 FROM PUBLIC;
@@ -210,7 +212,8 @@ SELECT s.subid, s.subname, p.pid,
 	coalesce(o.streaming, true) AS streaming,
 	-- transactions in progress upstream: how many, what of them is here in files, and how many have come so and were applied
 	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions,
-	o.tables::pg_catalog.jsonb AS tables, o.constants::pg_catalog.jsonb AS constants
+	o.tables::pg_catalog.jsonb AS tables, o.constants::pg_catalog.jsonb AS constants,
+	coalesce(o.durability, 'upstream') AS durability
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)

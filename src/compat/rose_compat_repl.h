@@ -13,6 +13,8 @@
 #include "postgres.h"
 
 #include "catalog/index.h"
+#include "replication/origin.h"
+#include "replication/slot.h"
 #include "replication/walreceiver.h"
 #include "storage/latch.h"
 
@@ -67,6 +69,38 @@ rose_walrcv_set_streaming(WalRcvStreamOptions *options, bool on)
 	options->proto.logical.streaming_str = on ? pstrdup("on") : NULL;
 #else
 	options->proto.logical.streaming = on;
+#endif
+}
+
+/* 18 gave places for origins a setting of their own; before, there are as many as for slots. */
+static inline int
+rose_max_origins(void)
+{
+#if PG_VERSION_NUM >= 180000
+	return max_active_replication_origins;
+#else
+	return max_replication_slots;
+#endif
+}
+
+static inline const char *
+rose_max_origins_name(void)
+{
+#if PG_VERSION_NUM >= 180000
+	return "max_active_replication_origins";
+#else
+	return "max_replication_slots";
+#endif
+}
+
+/* 16 has several processes share an origin; nobody does here. */
+static inline void
+rose_replorigin_session_setup(RepOriginId node)
+{
+#if PG_VERSION_NUM >= 160000
+	replorigin_session_setup(node, 0);
+#else
+	replorigin_session_setup(node);
 #endif
 }
 

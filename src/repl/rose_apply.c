@@ -86,6 +86,9 @@ rose_apply_error_context(void *arg)
 bool
 rose_apply_can_be_cut(void)
 {
+	/* what is logged is durable with its batch, and memory is for others to free */
+	if (rose_apply.sub->logged)
+		return false;
 	return rose_apply.epochs.dirty || rose_apply.epochs.flight != 0 ||
 		(rose_apply.batch.open && rose_apply.batch.first != rose_apply.remote.commit_lsn);
 }
@@ -387,6 +390,12 @@ commit_at_once(XLogRecPtr end_lsn)
 	Assert(rose_apply.epochs.flight == 0);
 	rose_gather_write();
 	rose_relmap_end_passed();
+	if (rose_apply.sub->logged)
+	{
+		/* as any commit */
+		rose_batch_commit();
+		return;
+	}
 	if (rose_apply.remote.changes > 0)
 		rose_epoch_spill_batch(epoch);
 	rose_epoch_record(epoch, end_lsn, &rose_apply.batch.reached);

@@ -6,7 +6,8 @@
  * A batch begins with the first change that follows the last one, and ends only
  * between upstream transactions, so that readers always see a state that the upstream
  * had.  Everything it wrote becomes visible at once when it commits; the commit is
- * asynchronous, as its rows are not durable here before their epoch anyway.
+ * asynchronous, as its rows are not durable here before their epoch anyway.  If they are logged, it says the
+ * position, and is as the subscription's synchronous_commit says (rose_logged.c).
  *
  * applied_lsn moves together with the commit: nothing can interrupt between the two.
  * A worker that replaces this one goes on from there as long as the server,
@@ -94,7 +95,10 @@ rose_batch_commit(void)
 	wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 
 	HOLD_INTERRUPTS();
-	CommitTransactionCommand();
+	if (rose_apply.sub->logged)
+		rose_logged_commit(rose_apply.batch.reached_lsn, rose_apply.batch.reached.time, wrote);
+	else
+		CommitTransactionCommand();
 	rose_apply.batch.open = false;
 	rose_apply.epochs.dirty |= wrote;
 	rose_apply.progress.applied_lsn = rose_apply.batch.reached_lsn;

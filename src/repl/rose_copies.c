@@ -446,7 +446,7 @@ take_in(const Look *look)
 	rose_epoch_commit();
 	applied = rose_apply.progress.applied_lsn;
 	rose_apply.progress.durable_lsn = applied;
-	if (applied > rose_apply.epochs.recorded_lsn)
+	if (applied > rose_apply.epochs.row_lsn)
 		rose_epoch_record_idle();
 
 	rose_repl_local_begin();
@@ -464,7 +464,7 @@ take_in(const Look *look)
 		lsn = Min(lsn, applied);
 	move_to(lsn);
 	if (lsn != applied)
-		rose_rewind_to(sub->subid, rose_apply.progress.epoch, applied, tables, copied, lsn);
+		rose_rewind_to(sub, rose_apply.progress.epoch, applied, tables, copied, lsn);
 	foreach(lc, copied)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
@@ -475,7 +475,7 @@ take_in(const Look *look)
 	ForceSyncCommit();
 	ROSE_STOP_POINT("copies-taken-in");
 	rose_repl_local_commit();
-	rose_apply.epochs.recorded_lsn = lsn;
+	rose_epoch_note_row(lsn);
 	if (rose_apply.progress.streams > 0)
 		set_anew(get_anew() + 1);
 	ereport(LOG,

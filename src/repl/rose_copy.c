@@ -169,7 +169,7 @@ target_level(RoseTree *table)
 static void
 require_fed(RoseTree *table)
 {
-	if (!rose_feed_is_recorded(table, rose_apply.sub->subid))
+	if (!rose_feed_is_recorded(table, rose_apply.sub->subid, rose_apply.sub->logged))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("table \"%s\" is not the subscription's to write to yet",

@@ -418,6 +418,11 @@ rose_epoch_recover(void)
 {
 	uint64		epoch = rose_apply.progress.epoch;
 
+	if (rose_apply.sub->logged)
+	{
+		visit_or_later(&unfed, list_tables(), feed_table, 0);
+		return;
+	}
 	visit_or_later(&unfed, list_tables(), recover_table, epoch);
 	if (epoch > 0)
 		(void) visit_tables(list_by(rose_partitions_strays), publish_table, epoch);
@@ -433,7 +438,7 @@ rose_epoch_recover(void)
 bool
 rose_epoch_memory_is_due(void)
 {
-	return rose_apply.epochs.flight == 0 &&
+	return rose_apply.epochs.flight == 0 && !rose_apply.sub->logged &&
 		rose_pressure_reached(ROSE_MARK_EPOCH) &&
 		rose_apply.epochs.applied_bytes - applied_before >
 		rose_pressure_share(ROSE_SHARE_OWN_EPOCH);
@@ -454,6 +459,8 @@ rose_epoch_upstream_asks(TimestampTz now)
 bool
 rose_epoch_is_due(TimestampTz now)
 {
+	if (rose_apply.sub->logged)
+		return rose_apply.epochs.dirty && rose_apply.epochs.awaited;
 	return rose_apply.epochs.dirty && rose_apply.epochs.flight == 0 &&
 		(rose_apply.epochs.awaited ||
 		 TimestampDifferenceExceeds(rose_apply.epochs.last, now, rose_spill_interval) ||
@@ -468,6 +475,12 @@ rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_c
 }
 
 void
+rose_epoch_note_row(XLogRecPtr lsn)
+{
+	rose_apply.epochs.row_lsn = rose_apply.epochs.recorded_lsn = lsn;
+}
+
+void
 rose_epoch_record_idle(void)
 {
 	Assert(!rose_apply.batch.open && !rose_apply.epochs.dirty && rose_apply.epochs.flight == 0);
@@ -478,7 +491,7 @@ rose_epoch_record_idle(void)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(rose_apply.message_context);
-	rose_apply.epochs.recorded_lsn = rose_apply.progress.durable_lsn;
+	rose_epoch_note_row(rose_apply.progress.durable_lsn);
 }
 
 /* The next epoch is this one plus one, and has what is applied from now on. */
@@ -497,7 +510,7 @@ rose_epoch_landed(uint64 epoch, XLogRecPtr lsn)
 {
 	rose_apply.progress.epoch = epoch;
 	rose_apply.progress.durable_lsn = lsn;
-	rose_apply.epochs.recorded_lsn = lsn;
+	rose_epoch_note_row(lsn);
 	rose_apply.progress.epochs++;
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 }
@@ -527,7 +540,7 @@ void
 rose_epoch_begin_in_time(void)
 {
 	crowded = false;
-	if (!rose_epoch_memory_is_due())
+	if (!rose_epoch_memory_is_due() && !rose_apply.sub->logged)
 		(void) visit_tables(list_tables(), look_whether_crowded, 0);
 	if (!crowded)
 		rose_epoch_begin();
@@ -558,6 +571,16 @@ unspilled_tables(uint64 epoch)
 	return rose_epoch_unspilled(rose_apply.sub->subid, epoch);
 }
 
+/* All that is applied is in the tail log: that takes the place of an epoch. */
+static void
+flush(void)
+{
+	rose_logged_flush();
+	rose_apply.progress.durable_lsn = Max(rose_apply.progress.durable_lsn, rose_apply.progress.applied_lsn);
+	rose_apply.epochs.awaited = false;
+	rose_apply.epochs.last = GetCurrentTimestamp();
+}
+
 /*
  * An error while memtables are frozen does no harm: they are part of the next
  * attempt at this epoch, whatever position that is for.
@@ -572,6 +595,11 @@ begin_epoch(bool may_be_beside)
 	Assert(!rose_apply.batch.open && rose_apply.epochs.flight == 0);
 	if (!rose_apply.epochs.dirty)
 		return;
+	if (rose_apply.sub->logged)
+	{
+		flush();
+		return;
+	}
 	if (!rose_epoch_freeze(rose_apply.sub->subid, epoch, &frozen_bytes))
 		(void) visit_as_needed(spill_stuck_table, stuck_tables, epoch);
 	ROSE_STOP_POINT("epoch-frozen");

@@ -3,7 +3,7 @@
  * rose_feeding.c
  *	  Tables become a subscription's, with their indexes, and are let go.
  *
- * Who feeds a tree is in its file (lsm/tree/rose_feed.h).  From then on its memtables are
+ * Who feeds a tree, and in which way, is in its file (lsm/tree/rose_feed.h).  By epochs, from then on its memtables are
  * its subscription's to spill, and nothing of it is logged: so nothing may be written blindly to a tree that
  * does not know.  Each batch looks, of the table and each index, before it writes: an index
  * may have been made meanwhile, or a file may be a new one.
@@ -112,16 +112,43 @@ indexes_fit(Relation rel)
 	return fit;
 }
 
-/* Local rows leave the memtable, whose recovery is ours from now on. */
+/* A worker tries again. */
+static void
+require_published(RoseTree *tree)
+{
+	const RoseManifest *manifest;
+	bool		published;
+
+	if (!OidIsValid(tree->shared->fed_by))
+		return;
+	rose_epoch_publish_committed(tree);
+	published = rose_c0_is_empty(&tree->shared->c0);
+	manifest = rose_tree_manifest(tree);
+	for (int i = 0; i < manifest->ncomponents; i++)
+		published &= manifest->components[i].state != ROSE_COMPONENT_PENDING;
+	if (!published)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("table \"%s\" has changes of an epoch that is not published yet",
+						RelationGetRelationName(tree->rel))));
+}
+
+/*
+ * By epochs: local rows leave the memtable, whose recovery is ours from now on.  Logged: it is as that of local rows, and what
+ * came by epochs before, has landed.
+ */
 static void
 feed_tree(RoseTree *tree, Oid subid)
 {
 	bool		blame = rose_apply.blame.certain;
 
 	rose_apply.blame.certain = false;
-	rose_spill(tree, InvalidOid, 0);
+	if (rose_apply.sub->logged)
+		require_published(tree);
+	else
+		rose_spill(tree, InvalidOid, 0);
 	rose_apply.blame.certain = blame;
-	rose_feed_begin(tree, subid);
+	rose_feed_begin(tree, subid, rose_apply.sub->logged);
 }
 
 /*
@@ -144,7 +171,7 @@ feed_indexes(Relation rel, Oid subid)
 
 			if (tree->shared->other_order)
 				fed = false;
-			else if (!rose_feed_is_recorded(tree, subid))
+			else if (!rose_feed_is_recorded(tree, subid, rose_apply.sub->logged))
 			{
 				require_complete(rel, index);
 				feed_tree(tree, subid);
@@ -167,7 +194,7 @@ void
 rose_repl_feed(Relation rel, Oid subid)
 {
 	RoseTree   *table = rose_tree_open_any_order(rel);
-	bool		recorded = rose_feed_is_recorded(table, subid);
+	bool		recorded = rose_feed_is_recorded(table, subid, rose_apply.sub->logged);
 
 	if (!recorded && is_of_other(rel, rose_feed_subscription(table), subid))
 		ereport(ERROR,

@@ -76,8 +76,8 @@ write_table(int from)
 	rose_apply.blame.rel = target->of;
 	rose_blind_write(target->table, target->indexes, rows, n, GetCurrentCommandId(true));
 
-	/* Towards the end of the memory that is left, at the speed of what frees some. */
-	if (rose_apply.epochs.flight != 0)
+	/* Towards the end of the memory that is left, at the speed of what frees some; logged rows as local ones. */
+	if (rose_apply.epochs.flight != 0 || rose_apply.sub->logged)
 		pace(target, n);
 }
 

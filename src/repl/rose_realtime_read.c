@@ -236,11 +236,11 @@ add_feeder(List *subids, Oid relid)
 		rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT)
 	{
 		rose_meta_read(rel, &info);
-		if (OidIsValid(info.fed_by))
+		if (OidIsValid(info.fed_by) || OidIsValid(info.logged_by))
 		{
 			if (IsolationUsesXactSnapshot())
 				refuse_isolation(rel);
-			subids = list_append_unique_oid(subids, info.fed_by);
+			subids = list_append_unique_oid(subids, OidIsValid(info.fed_by) ? info.fed_by : info.logged_by);
 		}
 	}
 	RelationClose(rel);

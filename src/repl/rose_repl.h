@@ -60,6 +60,10 @@ typedef struct RoseUpstreamCommit
 #define ROSE_ON_ERROR_STOP	"stop"
 #define ROSE_ON_ERROR_PAUSE	"pause"
 
+/* rose.subscription_options.durability: what makes a change durable here */
+#define ROSE_DURABILITY_UPSTREAM	"upstream"	/* an epoch, and until then the upstream's WAL */
+#define ROSE_DURABILITY_LOCAL		"local" /* the commit of its batch */
+
 typedef struct RoseSubscription
 {
 	Oid			subid;
@@ -75,8 +79,11 @@ typedef struct RoseSubscription
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
 	char	   *tables;			/* names that its tables have here (rose_mapping.c), or NULL: the same ones */
 	char	   *constants;		/* of local columns in all of its rows (rose_constants.c), or NULL */
+	bool		logged;			/* durability is "local": there are no epochs (rose_origin.c) */
 	uint64		epoch;			/* last committed epoch */
-	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for */
+	XLogRecPtr	durable_lsn;	/* and the upstream position that it stands for; of a logged one what its origin says,
+								 * if that is later, be it flushed or not */
+	XLogRecPtr	row_lsn;		/* what the state row says */
 	char	   *system_id;		/* of the upstream; NULL: it is not known yet */
 	TimeLineID	timeline;		/* 0: not known yet */
 	Oid			upstream_dbid;
@@ -175,8 +182,29 @@ extern void rose_subscription_forget_upstream(Oid subid);
  * after it: the state row says so, and the rows of the others that they have all.  durable: where the stream was.
  * REQUIRES: nothing is applied meanwhile.
  */
-extern void rose_rewind_to(Oid subid, uint64 epoch, XLogRecPtr durable, List *tables, List *lacking,
-						   XLogRecPtr lsn);
+extern void rose_rewind_to(const RoseSubscription *sub, uint64 epoch, XLogRecPtr durable, List *tables,
+						   List *lacking, XLogRecPtr lsn);
+
+/*
+ * What the origin says does not count any more, for the caller writes another position to the state row, or drops it.  Nothing
+ * is done for a subscription that is not logged.  REQUIRES: as rose_rewind_to.
+ */
+extern void rose_rewind_origin(const RoseSubscription *sub);
+
+/* The subscription's batches are not logged any more.  REQUIRES: the same. */
+extern void rose_rewind_end_origin(const RoseSubscription *sub);
+
+/*
+ * The replication origin of a subscription whose batches are logged (rose_origin.c).
+ *
+ * position: what its last commit says; invalid: nothing.  flush: which is durable then.  clear: it says nothing, whatever
+ * becomes of the transaction.
+ */
+extern void rose_origin_create(Oid subid);
+extern void rose_origin_drop(Oid subid);
+extern bool rose_origin_exists(Oid subid);
+extern XLogRecPtr rose_origin_position(Oid subid, bool flush);
+extern void rose_origin_clear(Oid subid);
 
 /* Serialise DDL on one subscription: locks its row until the transaction ends. */
 extern void rose_subscription_lock(Oid subid);
@@ -227,6 +255,7 @@ extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *sl
 #define ROSE_BLOCKED_SLOT_LOST		"slot_lost"
 #define ROSE_BLOCKED_SLOT_AHEAD		"slot_ahead"
 #define ROSE_BLOCKED_SLOT_TWO_PHASE	"slot_two_phase"
+#define ROSE_BLOCKED_ORIGIN_MISSING	"origin_missing"
 #define ROSE_BLOCKED_OWNER			"owner"
 #define ROSE_BLOCKED_TABLE_ERROR	"table_error"
 #define ROSE_BLOCKED_LENGTH			32

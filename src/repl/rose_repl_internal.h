@@ -315,7 +315,8 @@ typedef struct RoseApplyEpochs
 	bool		unpublished;	/* the spiller has left tables to be published */
 	TimestampTz last;
 	uint64		applied_bytes;	/* of all messages that were applied, be it in vain */
-	XLogRecPtr	recorded_lsn;	/* durable_lsn of the state row, flushed: the most that may be
+	XLogRecPtr	row_lsn;		/* durable_lsn of the state row */
+	XLogRecPtr	recorded_lsn;	/* the same, or the origin's position if that is later; flushed: the most that may be
 								 * confirmed */
 	XLogRecPtr	solo_lsn;		/* cut before the transaction that commits here */
 } RoseApplyEpochs;
@@ -387,6 +388,7 @@ typedef struct RoseApply
 	RoseApplyBlame blame;
 
 	uint64		descriptions;	/* that have come, of all connections */
+	bool		origin_missing; /* of a subscription whose batches are logged: nobody knows what was applied */
 	bool		owner_doubtful; /* roles have changed since the owner was looked at */
 	bool		giving_way;		/* the worker ends for the next one to serve requests (rose_repl_locks.c) */
 	const char *blocked;		/* why this worker cannot go on (ROSE_BLOCKED_...), or NULL */
@@ -492,6 +494,9 @@ extern void rose_epoch_upstream_asks(TimestampTz now);
 extern bool rose_epoch_is_due(TimestampTz now);
 extern bool rose_epoch_memory_is_due(void);
 
+/* The state row, committed and flushed, says that this is durable; it may have gone back. */
+extern void rose_epoch_note_row(XLogRecPtr lsn);
+
 /* In a transaction: the state row says that this epoch, and this position, are durable. */
 extern void rose_epoch_record(uint64 epoch, XLogRecPtr lsn, const RoseUpstreamCommit *last_commit);
 
@@ -514,6 +519,24 @@ extern void rose_epoch_recorded(uint64 epoch, XLogRecPtr lsn);
 /* Tables have changed: partitions may have been detached.  They are let go; REQUIRES: no open batch. */
 extern void rose_epoch_doubt_strays(void);
 extern void rose_epoch_let_go(TimestampTz now);
+
+/*
+ * A subscription whose batches are logged (rose_logged.c); there are no epochs then.
+ *
+ * take_up: its origin is this process's, if there is one (rose_apply.origin_missing); what it says, flushed, or invalid.
+ * commit: the batch, with which what is before this position is applied; wrote: it has written something.  look: durable
+ * and recorded positions are as far as commits are flushed; flush: all of them.
+ */
+extern XLogRecPtr rose_logged_take_up(void);
+extern void rose_logged_commit(XLogRecPtr lsn, TimestampTz time, bool wrote);
+extern void rose_logged_look(void);
+extern void rose_logged_flush(void);
+
+/* Its origin (rose_origin.c).  let_go: another process may have it.  commit: the transaction, whose record says this position. */
+extern char *rose_origin_name(Oid subid);
+extern void rose_origin_take(Oid subid);
+extern void rose_origin_let_go(void);
+extern void rose_origin_commit(XLogRecPtr lsn, TimestampTz time);
 
 /* An epoch in flight (rose_flight.c). */
 typedef struct RoseSpillerArgs

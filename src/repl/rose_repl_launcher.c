@@ -99,7 +99,8 @@ enter_subscription(Oid subid)
 	RoseSubscription *sub = locked ? rose_subscription_get(subid) : NULL;
 	RoseReplSubShared *entry = NULL;
 
-	if (locked && (sub == NULL || !sub->enabled))
+	/* one that is disabled has its position recorded, if its worker could not do that before the server went down */
+	if (locked && (sub == NULL || (!sub->enabled && sub->durable_lsn == sub->row_lsn)))
 		return;
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	if (!locked)

@@ -215,6 +215,8 @@ is_in_the_way(void)
 	bool		durable;
 
 	(void) rose_flight_poll();
+	if (rose_apply.sub->logged)
+		rose_logged_flush();
 	durable = !rose_apply.epochs.dirty && rose_apply.epochs.flight == 0;
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	if (durable)

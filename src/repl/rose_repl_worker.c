@@ -220,13 +220,15 @@ rose_repl_load_subscription(Oid subid)
 static void
 take_up(void)
 {
+	XLogRecPtr	logged = rose_apply.sub->logged ? rose_logged_take_up() : InvalidXLogRecPtr;
 	RoseReplSnapshot last;
 
 	if (!rose_repl_get(rose_apply.sub->subid, &last))
 		elog(ERROR, "subscription %u has lost its entry", rose_apply.sub->subid);
 	rose_apply.progress = last.progress;
 	rose_apply.progress.streams = rose_apply.progress.stream_bytes = 0;
-	rose_apply.epochs.recorded_lsn = rose_apply.sub->durable_lsn;
+	rose_apply.epochs.row_lsn = rose_apply.sub->row_lsn;
+	rose_apply.epochs.recorded_lsn = Max(rose_apply.sub->row_lsn, logged);
 	if (XLogRecPtrIsInvalid(rose_apply.epochs.recorded_lsn))
 	{
 		/* nothing was applied yet, or all is to be copied anew from who knows where */
@@ -241,11 +243,12 @@ take_up(void)
 	if (rose_apply.progress.last_commit.lsn < rose_apply.sub->last_commit.lsn)
 		rose_apply.progress.last_commit = rose_apply.sub->last_commit;
 	rose_apply.progress.epoch = rose_apply.sub->epoch;
-	rose_apply.progress.durable_lsn = Max(last.progress.durable_lsn, rose_apply.sub->durable_lsn);
+	rose_apply.progress.durable_lsn = Max(last.progress.durable_lsn, rose_apply.epochs.recorded_lsn);
 	rose_apply.progress.applied_lsn = Max(last.progress.applied_lsn,
 										  rose_apply.progress.durable_lsn);
+	/* what was logged is flushed with the origin's position */
 	rose_apply.epochs.dirty = rose_apply.progress.applied_lsn > rose_apply.sub->durable_lsn &&
-		last.progress.batches > 0;
+		last.progress.batches > 0 && !rose_apply.sub->logged;
 	rose_apply.epochs.last = GetCurrentTimestamp();
 }
 
@@ -274,6 +277,17 @@ rose_repl_check_owner(void)
 					psprintf("its owner, role %u, does not exist", owner),
 					name != NULL ? "Make him one with ALTER ROLE ... SUPERUSER." :
 					"Drop the subscription and create it again.");
+}
+
+/* Without it nobody knows what was applied. */
+static void
+require_origin(void)
+{
+	if (rose_apply.origin_missing)
+		rose_repl_block(ROSE_BLOCKED_ORIGIN_MISSING,
+						psprintf("there is no replication origin \"%s\", which would say what has been applied",
+								 rose_origin_name(rose_apply.sub->subid)),
+						"Have all tables copied again with rose.alter_subscription(..., accept => 'resync').");
 }
 
 void
@@ -307,7 +321,7 @@ record_position(void)
 	if (rose_apply.sub == NULL)
 		return;
 	progress->durable_lsn = Max(progress->durable_lsn, progress->applied_lsn);
-	if (progress->durable_lsn > rose_apply.epochs.recorded_lsn)
+	if (progress->durable_lsn > rose_apply.epochs.row_lsn)
 		rose_epoch_record_idle();
 }
 
@@ -321,6 +335,7 @@ end_in_good_order(void)
 	rose_copies_end();
 	rose_epoch_commit();
 	record_position();
+	rose_origin_let_go();
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	stay = shared->drain || rose_apply.sub == NULL ||
 		(!rose_apply.sub->enabled && !shared->reload);
@@ -358,6 +373,7 @@ run(void)
 	if (rose_apply.sub->enabled && !drain)
 	{
 		rose_repl_become_owner();
+		require_origin();
 		if (rose_copies_before_stream())
 		{
 			rose_table_error_take_up();

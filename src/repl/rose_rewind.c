@@ -29,12 +29,57 @@ has_until(const RoseSubscriptionTable *table, XLogRecPtr durable)
 	return Max(lsn, table->sync_lsn);
 }
 
+/*
+ * What is done to the origin is done at once, and cannot be taken back: so the row must say the same, in case the
+ * transaction aborts.  It does, but for moments after a start of the server.
+ */
+static void
+require_recorded(const RoseSubscription *sub)
+{
+	if (rose_origin_position(sub->subid, false) > rose_subscription_get(sub->subid)->row_lsn)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("the position of rose subscription \"%s\" has not been recorded yet", sub->name),
+				 errdetail("Its worker does that once after a start of the server."),
+				 errhint("Try again.")));
+}
+
 void
-rose_rewind_to(Oid subid, uint64 epoch, XLogRecPtr durable, List *tables, List *lacking, XLogRecPtr lsn)
+rose_rewind_origin(const RoseSubscription *sub)
+{
+	if (!sub->logged)
+		return;
+	if (!rose_origin_exists(sub->subid))
+	{
+		/* somebody has dropped it, or pg_upgrade did not take it along */
+		rose_origin_create(sub->subid);
+		return;
+	}
+	require_recorded(sub);
+	rose_origin_clear(sub->subid);
+}
+
+void
+rose_rewind_end_origin(const RoseSubscription *sub)
+{
+	if (!rose_origin_exists(sub->subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there is no replication origin \"%s\", which would say what rose subscription \"%s\" has applied",
+						rose_origin_name(sub->subid), sub->name),
+				 errhint("Have all tables copied again with rose.alter_subscription(..., accept => 'resync') first.")));
+	require_recorded(sub);
+	rose_origin_drop(sub->subid);
+}
+
+void
+rose_rewind_to(const RoseSubscription *sub, uint64 epoch, XLogRecPtr durable, List *tables, List *lacking,
+			   XLogRecPtr lsn)
 {
 	RoseUpstreamCommit none = {0};
 	ListCell   *lc;
 
+	rose_rewind_origin(sub);
 	foreach(lc, tables)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
@@ -43,7 +88,7 @@ rose_rewind_to(Oid subid, uint64 epoch, XLogRecPtr durable, List *tables, List *
 		if (list_member_ptr(lacking, table) || rose_subscription_table_waits(table) ||
 			strcmp(table->state, ROSE_REL_COPIED) == 0)
 			continue;
-		rose_subscription_set_sync(subid, table->relid, has_until(table, durable));
+		rose_subscription_set_sync(sub->subid, table->relid, has_until(table, durable));
 	}
-	rose_subscription_set_state(subid, epoch, lsn, &none);
+	rose_subscription_set_state(sub->subid, epoch, lsn, &none);
 }

@@ -6,7 +6,7 @@
  * Policy lives here: a batch ends between upstream transactions when all that has come is
  * in it and it is worth its commit, or when rose.batch_interval has passed; an epoch
  * follows when rose.spill_interval has passed, the arena fills, or somebody asked.  What is confirmed
- * to the upstream is what the state row says, flushed, and nothing else: so the slot is
+ * to the upstream is what the state row says, flushed, or the origin of a subscription that is logged, and nothing else: so the slot is
  * never ahead of the replica, whatever is lost here, and a slot that is ahead is not ours
  * any more (rose_upstream_identity.c).  While nothing of ours happens, the row is moved
  * now and then.
@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
+#include "postmaster/walwriter.h"
 #include "replication/walreceiver.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -115,6 +116,8 @@ settle_positions(void)
 {
 	RoseReplProgress *progress = &rose_apply.progress;
 
+	if (rose_apply.sub->logged)
+		rose_logged_look();
 	if (rose_apply.remote.open || rose_apply.batch.open)
 		return;
 	progress->applied_lsn = Max(progress->applied_lsn, rose_apply.batch.reached_lsn);
@@ -460,6 +463,9 @@ wait_time(TimestampTz now)
 
 	if (rose_apply.batch.open && !rose_apply.remote.open)
 		ms = Max(batch_wait_us(now, false) + 999, 1000) / 1000;
+	else if (rose_apply.epochs.dirty && rose_apply.sub->logged)
+		/* until somebody has flushed what is committed */
+		ms = Min(ms, WalWriterDelay);
 	else if (rose_apply.epochs.dirty && !rose_apply.batch.open && rose_apply.epochs.flight == 0)
 		ms = Min(ms, TimestampDifferenceMilliseconds(now,
 													 TimestampTzPlusMilliseconds(rose_apply.epochs.last,

@@ -50,8 +50,8 @@ enum
 };
 enum
 {
-	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS,
-	OPT_NATTS = OPT_CONSTANTS
+	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS, OPT_DURABILITY,
+	OPT_NATTS = OPT_DURABILITY
 };
 enum
 {
@@ -128,7 +128,7 @@ read_state(Oid subid, RoseSubscription *out)
 		if (DatumGetObjectId(rose_subrows_value(&cs, STATE_SUBID)) != subid)
 			continue;
 		out->epoch = (uint64) DatumGetInt64(rose_subrows_value(&cs, STATE_EPOCH));
-		out->durable_lsn = DatumGetLSN(rose_subrows_value(&cs, STATE_DURABLE_LSN));
+		out->durable_lsn = out->row_lsn = DatumGetLSN(rose_subrows_value(&cs, STATE_DURABLE_LSN));
 		out->system_id = string_value(&cs, STATE_SYSTEM_ID);
 		if (!rose_subrows_isnull(&cs, STATE_TIMELINE))
 			out->timeline = (TimeLineID) DatumGetInt64(rose_subrows_value(&cs, STATE_TIMELINE));
@@ -149,7 +149,7 @@ read_options(Oid subid, RoseSubscription *out)
 	RoseRowScan cs;
 	bool		found = false;
 
-	out->pause_on_error = false;
+	out->pause_on_error = out->logged = false;
 	out->streaming = true;
 	out->tables = out->constants = NULL;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
@@ -162,6 +162,7 @@ read_options(Oid subid, RoseSubscription *out)
 		out->streaming = DatumGetBool(rose_subrows_value(&cs, OPT_STREAMING));
 		out->tables = string_value(&cs, OPT_TABLES);
 		out->constants = string_value(&cs, OPT_CONSTANTS);
+		out->logged = strcmp(string_value(&cs, OPT_DURABILITY), ROSE_DURABILITY_LOCAL) == 0;
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -221,6 +222,8 @@ rose_subscription_list(void)
 					 errmsg("rose subscription \"%s\" has no row in rose.subscription_state",
 							sub->name)));
 		(void) read_options(sub->subid, sub);
+		if (sub->logged)
+			sub->durable_lsn = Max(sub->durable_lsn, rose_origin_position(sub->subid, false));
 	}
 	return result;
 }
@@ -460,13 +463,14 @@ write_options(Oid subid, const RoseSubscription *sub)
 	bool		have = read_options(subid, &now);
 
 	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
-		same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
+		now.logged == sub->logged && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
 	rose_row_set(&row, OPT_STREAMING, BoolGetDatum(sub->streaming));
 	rose_row_set_text(&row, OPT_TABLES, sub->tables);
 	rose_row_set_text(&row, OPT_CONSTANTS, sub->constants);
+	rose_row_set_text(&row, OPT_DURABILITY, sub->logged ? ROSE_DURABILITY_LOCAL : ROSE_DURABILITY_UPSTREAM);
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else
@@ -502,6 +506,8 @@ rose_subscription_insert(const RoseSubscription *sub)
 	rose_row_set(&state, STATE_DURABLE_LSN, LSNGetDatum(sub->durable_lsn));
 	rose_subrows_insert("subscription_state", &state);
 	write_options(subid, sub);
+	if (sub->logged)
+		rose_origin_create(subid);
 	return subid;
 }
 
@@ -535,6 +541,8 @@ rose_subscription_delete(Oid subid)
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription_state", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription", ROSE_SUBROWS_OF(subid));
+	if (options.logged)
+		rose_origin_drop(subid);
 }
 
 void

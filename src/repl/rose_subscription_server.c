@@ -69,10 +69,11 @@
 #define OPTION_STREAMING			"streaming"	/* not there: true */
 #define OPTION_TABLES				"tables"	/* not there: the same names */
 #define OPTION_CONSTANTS			"constants" /* not there: none */
+#define OPTION_DURABILITY			"durability"	/* not there: upstream */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
-	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS
+	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY
 };
 
 /* The extension's own wrapper; InvalidOid: there is none. */
@@ -241,6 +242,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->tables;
 	if (strcmp(name, OPTION_CONSTANTS) == 0)
 		return sub->constants;
+	if (strcmp(name, OPTION_DURABILITY) == 0)
+		return sub->logged ? ROSE_DURABILITY_LOCAL : NULL;
 	return sub->synchronous_commit;
 }
 
@@ -386,6 +389,7 @@ restore(const ForeignServer *server)
 	char	   *slot_name = find_option(server->options, OPTION_SLOT_NAME);
 	char	   *on_error = find_option(server->options, OPTION_ON_ERROR);
 	char	   *streaming = find_option(server->options, OPTION_STREAMING);
+	char	   *durability = find_option(server->options, OPTION_DURABILITY);
 
 	if (!superuser())
 		ereport(ERROR,
@@ -403,6 +407,7 @@ restore(const ForeignServer *server)
 		(void) parse_bool(streaming, &sub.streaming);
 	sub.tables = find_option(server->options, OPTION_TABLES);
 	sub.constants = find_option(server->options, OPTION_CONSTANTS);
+	sub.logged = durability != NULL && strcmp(durability, ROSE_DURABILITY_LOCAL) == 0;
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

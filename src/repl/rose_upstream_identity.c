@@ -350,7 +350,7 @@ take_over_slot(const RoseUpstreamSlot *slot)
 					LSN_FORMAT_ARGS(slot->confirmed_lsn))));
 	rose_epoch_record(rose_apply.progress.epoch, slot->confirmed_lsn,
 					  &rose_apply.progress.last_commit);
-	rose_apply.epochs.recorded_lsn = slot->confirmed_lsn;
+	rose_epoch_note_row(slot->confirmed_lsn);
 	rose_apply.progress.durable_lsn = slot->confirmed_lsn;
 	rose_apply.progress.applied_lsn = Max(rose_apply.progress.applied_lsn, slot->confirmed_lsn);
 }

@@ -64,7 +64,7 @@ go_back(const RoseSubscription *sub, List *tables, List *resumed)
 
 	if (lsn > sub->durable_lsn)
 		return;
-	rose_rewind_to(sub->subid, sub->epoch, sub->durable_lsn, tables, resumed, lsn);
+	rose_rewind_to(sub, sub->epoch, sub->durable_lsn, tables, resumed, lsn);
 	rose_repl_rewound_at_commit(sub->subid);
 }
 

@@ -191,20 +191,18 @@ enum
 	CREATE_CONSTANTS
 };
 
-static void
-check_durability(const char *durability)
+/* True: local. */
+static bool
+durability_is_local(const char *durability)
 {
-	if (strcmp(durability, "upstream") == 0)
-		return;
-	if (strcmp(durability, "local") == 0)
+	if (strcmp(durability, ROSE_DURABILITY_LOCAL) == 0)
+		return true;
+	if (strcmp(durability, ROSE_DURABILITY_UPSTREAM) != 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("durability \"local\" is not supported yet"),
-				 errhint("With \"upstream\", what is not durable here yet is sent again by the upstream after a crash.")));
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid durability \"%s\"", durability),
-			 errhint("The only valid value so far is \"upstream\".")));
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid durability \"%s\"", durability),
+				 errhint("Valid values are \"upstream\" and \"local\".")));
+	return false;
 }
 
 /* Options that contradict each other, as CREATE SUBSCRIPTION sees it. */
@@ -283,7 +281,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.publications = publications_arg(fcinfo, CREATE_PUBLICATIONS);
 	sub.conninfo = rose_sql_text_arg(fcinfo, CREATE_CONNINFO, NULL);
 	check_name(sub.name);
-	check_durability(rose_sql_text_arg(fcinfo, CREATE_DURABILITY, "upstream"));
+	sub.logged = durability_is_local(rose_sql_text_arg(fcinfo, CREATE_DURABILITY, ROSE_DURABILITY_UPSTREAM));
 	check_create_options(do_connect, create_slot, sub.enabled, copy_data);
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	rose_upstream_check_conninfo(sub.conninfo);
@@ -316,7 +314,7 @@ enum
 {
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
-	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES
+	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES, ALTER_DURABILITY
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -430,10 +428,31 @@ accept_arg(FunctionCallInfo fcinfo)
 	return true;
 }
 
+/*
+ * All that is applied is durable in the old way, and the state row says where that is.  The next worker changes the tables'
+ * files, as it comes to write to them.
+ */
+static void
+change_durability(const RoseSubscription *sub)
+{
+	List	   *tables = rose_partitions_with_strays(sub->subid);
+	ListCell   *lc;
+
+	rose_sql_await_tables(tables, ShareUpdateExclusiveLock);
+	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+	foreach(lc, tables)
+		rose_repl_settle(lfirst_oid(lc));
+	if (sub->logged)
+		rose_origin_create(sub->subid);
+	else
+		rose_rewind_end_origin(sub);
+}
+
 Datum
 rose_alter_subscription(PG_FUNCTION_ARGS)
 {
 	RoseSubscription *sub;
+	bool		was_logged;
 	const char *mapped_before;
 	bool		accept;
 	bool		refresh;
@@ -450,6 +469,9 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
 	if (is_given(fcinfo, ALTER_STREAMING))
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
+	was_logged = sub->logged;
+	if (is_given(fcinfo, ALTER_DURABILITY))
+		sub->logged = durability_is_local(rose_sql_text_arg(fcinfo, ALTER_DURABILITY, NULL));
 	mapped_before = sub->tables;
 	sub->tables = json_arg(fcinfo, ALTER_TABLES, sub->tables, rose_mapping_check);
 	sub->conninfo = rose_sql_text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
@@ -466,6 +488,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	rose_repl_reserve(sub->subid, sub->name);
 	rose_subscription_server_save(sub);
 
+	if (sub->logged != was_logged)
+		change_durability(sub);
 	if (accept)
 		accept_upstream(sub);
 	else if (refresh)

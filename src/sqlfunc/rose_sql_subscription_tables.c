@@ -327,6 +327,7 @@ adopt_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
 void
 rose_sql_accept_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
 {
+	rose_rewind_origin(sub);
 	rose_subscription_forget_upstream(sub->subid);
 	empty_tables(sub);
 	adopt_tables(conn, sub);

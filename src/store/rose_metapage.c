@@ -253,6 +253,7 @@ rose_meta_read(Relation rel, RoseMetaInfo *info)
 	if (info->of_index)
 		info->index = *rose_index_meta_of(BufferGetPage(buffer));
 	info->fed_by = meta->fed_by;
+	info->logged_by = meta->logged_by;
 	info->next_seq = meta->next_seq;
 	info->ntails = meta->ntails;
 	memcpy(info->tails, meta->tails, sizeof(info->tails));
@@ -284,6 +285,7 @@ rose_meta_update_init_fork(Relation rel)
 	if (info.of_index)
 		*rose_index_meta_of(BufferGetPage(buffer)) = index_of_init_fork(&info);
 	meta->fed_by = info.fed_by;
+	meta->logged_by = info.logged_by;
 	MarkBufferDirty(buffer);
 	log_newpage_buffer(buffer, true);
 	END_CRIT_SECTION();
@@ -324,13 +326,14 @@ rose_meta_adopt(Relation rel, const RoseMetaInfo *info)
 
 /* Blind writes leave entries in an index that no row has any more. */
 void
-rose_meta_set_fed_by(Relation rel, Oid subid)
+rose_meta_set_fed_by(Relation rel, Oid fed_by, Oid logged_by)
 {
 	RoseMetaEdit edit;
 	RoseMetaDisk *meta = rose_meta_edit_begin(rel, &edit);
 
-	meta->fed_by = subid;
-	if (OidIsValid(subid) && rose_file_base(rel) == ROSE_INDEX_BASE)
+	meta->fed_by = fed_by;
+	meta->logged_by = logged_by;
+	if ((OidIsValid(fed_by) || OidIsValid(logged_by)) && rose_file_base(rel) == ROSE_INDEX_BASE)
 		rose_index_meta_of((Page) ((char *) meta - ROSE_PAGE_CONTENT))->flags |= ROSE_INDEX_VALIDATED;
 	rose_meta_edit_finish(&edit);
 	rose_meta_update_init_fork(rel);

@@ -38,7 +38,8 @@ typedef struct RoseMetaInfo
 	uint64		layout_physical;	/* and their fingerprint */
 	bool		of_index;		/* it is the file of an index: index tells what its entries are */
 	RoseIndexMetaDisk index;
-	Oid			fed_by;			/* subscription that feeds it, or 0 */
+	Oid			fed_by;			/* subscription that feeds it by epochs, or 0 */
+	Oid			logged_by;		/* ... or through the tail log */
 	uint64		next_seq;		/* floor for the sequence after a restart */
 	int			ntails;
 	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];
@@ -63,7 +64,7 @@ extern void rose_meta_set_key(Relation rel, int nkeys, const RoseKeyColumnDisk *
 extern void rose_meta_adopt(Relation rel, const RoseMetaInfo *info);
 
 /* Entries of an index that a subscription feeds are believed only if their row agrees, from then on. */
-extern void rose_meta_set_fed_by(Relation rel, Oid subid);
+extern void rose_meta_set_fed_by(Relation rel, Oid fed_by, Oid logged_by);
 
 /* What the main fork says of key, columns and entries, to an init fork that is there already. */
 extern void rose_meta_update_init_fork(Relation rel);

@@ -23,7 +23,7 @@
  * Flags and reserved fields, all of them; what is not named is zero and free.
  *
  *	RoseMetaDisk.flags			none in use
- *	RoseMetaDisk.reserved, reserved2
+ *	RoseMetaDisk.reserved0, reserved, reserved2
  *								none in use
  *	RoseIndexMetaDisk			see util/rose_index_def.h
  *	RoseMetaDisk.tails, keys	ROSE_MAX_TAILS and INDEX_MAX_KEYS places; behind the count: zero
@@ -80,7 +80,7 @@ typedef struct RoseMetaDisk
 	uint64		manifest_version;	/* 8: counts switches, from 1 */
 	uint64		next_seq;		/* 16: floor of the next sequence number */
 	uint32		next_owner;		/* 24: next owner id, from 1 */
-	Oid			fed_by;			/* 28: subscription that feeds the table, or 0 */
+	Oid			fed_by;			/* 28: subscription that feeds the table by epochs, or 0 */
 	uint16		nkeys;			/* 32: 0 = keyed by row id */
 	uint16		ncomponents;	/* 34 */
 	uint16		ntails;			/* 36 */
@@ -93,7 +93,9 @@ typedef struct RoseMetaDisk
 	uint16		small_regions;	/* 66: ROSE_SMALL_REGIONS */
 	uint32		hashed_keys;	/* 68: bit i: keys[i] goes into hashes of keys */
 	uint64		key_order;		/* 72: fingerprint of versions of collations */
-	uint64		reserved[6];	/* 80: zero */
+	Oid			logged_by;		/* 80: subscription that feeds it through the tail log, or 0 */
+	uint32		reserved0;		/* 84: zero */
+	uint64		reserved[5];	/* 88: zero */
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS]; /* 128 */
 	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];	/* 640: oldest first */
 	char		collation_versions[ROSE_VERSIONS_SIZE]; /* 896: of key_order, for people */
@@ -115,7 +117,8 @@ StaticAssertDecl(offsetof(RoseMetaDisk, flags) == 44, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, system_identifier) == 48, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, small_regions) == 66, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, hashed_keys) == 68, "on-disk offset");
-StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 80, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, logged_by) == 80, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 88, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, keys) == 128, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, tails) == 640, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, collation_versions) == 896, "on-disk offset");

@@ -239,7 +239,7 @@ check_kind(Relation rel, Relation index, IndexInfo *info)
 static void
 check_fed(Relation rel, Relation index, RoseTree *table, bool concurrent)
 {
-	if (!OidIsValid(table->shared->fed_by))
+	if (!OidIsValid(rose_tree_written_by(table->shared)))
 		return;
 	if (concurrent)
 		refuse_kind(rel, RelationGetRelationName(index),
@@ -307,8 +307,8 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 	rose_index_file_create(index, &def, info->ii_Concurrent);
 
 	tree = rose_tree_open(index);
-	if (OidIsValid(table->shared->fed_by))
-		rose_feed_begin(tree, table->shared->fed_by);
+	if (OidIsValid(rose_tree_written_by(table->shared)))
+		rose_feed_begin(tree, rose_tree_written_by(table->shared), OidIsValid(table->shared->logged_by));
 	describe_index(table, tree, &def.meta, &described);
 	if (info->ii_Concurrent)
 	{

@@ -333,7 +333,7 @@ lock_for_new_file(Relation rel)
 
 /* What SERIALIZABLE transactions have locked by the old key becomes locks of the table. */
 static void
-make_file_with_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, Oid fed_by)
+make_file_with_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, const RoseMetaInfo *old)
 {
 	TransferPredicateLocksToHeapRelation(rel);
 	rose_next_file_set_key(RelationGetRelid(rel), nkeys, keys);
@@ -346,13 +346,13 @@ make_file_with_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, Oid f
 		rose_next_file_forget_key();
 	}
 	PG_END_TRY();
-	if (OidIsValid(fed_by))
-		rose_meta_set_fed_by(rel, fed_by);
+	if (OidIsValid(old->fed_by) || OidIsValid(old->logged_by))
+		rose_meta_set_fed_by(rel, old->fed_by, old->logged_by);
 }
 
 /* The rows go one by one.  See below. */
 static uint64
-rewrite_rows(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys, Oid fed_by)
+rewrite_rows(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys, const RoseMetaInfo *old)
 {
 	RowSorter	sorter;
 	uint64		nrows;
@@ -364,7 +364,7 @@ rewrite_rows(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *k
 		collect_rows(rel, &sorter, nkeys, keys);
 	if (sorter.sort)
 		tuplesort_performsort(sorter.sort);
-	make_file_with_key(rel, nkeys, keys, fed_by);
+	make_file_with_key(rel, nkeys, keys, old);
 	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
 	nrows = load_rows(rel, index, &sorter);
 	sorter_end(&sorter);
@@ -390,9 +390,9 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	if (!rose_tree_open_any_order(rel)->shared->other_order)
 		columns = rose_rekey_columns_begin(rel, nkeys, keys);
 	if (columns == NULL)
-		return rewrite_rows(rel, index, nkeys, keys, old_info.fed_by);
+		return rewrite_rows(rel, index, nkeys, keys, &old_info);
 	rose_rekey_columns_collect(columns, rel);
-	make_file_with_key(rel, nkeys, keys, old_info.fed_by);
+	make_file_with_key(rel, nkeys, keys, &old_info);
 	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
 	nrows = rose_rekey_columns_load(columns, rel, index);
 	rose_rekey_columns_end(columns);
@@ -425,7 +425,7 @@ settle_order(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *k
 	rose_check_rewrite(rel);
 	rose_meta_read(rel, &info);
 	resort = rose_resort_begin(rose_tree_open_any_order(rel), false);
-	make_file_with_key(rel, nkeys, keys, info.fed_by);
+	make_file_with_key(rel, nkeys, keys, &info);
 	nrows = rose_resort_write(resort, rose_tree_open(rel), rose_duplicate_key_report_equal, rel);
 	rose_resort_end(resort);
 	ROSE_STOP_POINT("resort-written");

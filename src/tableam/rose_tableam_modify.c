@@ -66,7 +66,7 @@ open_for_write(Relation rel)
 	tree = rose_tree_open(rel);
 	if (OidIsValid(rel->rd_rel->relrewrite))
 		check_rewrite_into(rel);
-	if (OidIsValid(tree->shared->fed_by))
+	if (OidIsValid(rose_tree_written_by(tree->shared)))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot write to table \"%s\" because a subscription feeds it",

@@ -23,50 +23,55 @@ rose_feed_subscription(RoseTree *tree)
 	Oid			subid;
 
 	rose_c0_write_begin(&tree->shared->c0);
-	subid = tree->shared->fed_by;
+	subid = rose_tree_written_by(tree->shared);
 	rose_c0_write_end(&tree->shared->c0);
 	return subid;
 }
 
 bool
-rose_feed_is_recorded(RoseTree *tree, Oid subid)
+rose_feed_is_recorded(RoseTree *tree, Oid subid, bool logged)
 {
+	Oid			fed_by = logged ? InvalidOid : subid;
+	Oid			logged_by = logged ? subid : InvalidOid;
+	RoseTreeShared *shared = tree->shared;
 	RoseMetaInfo info;
+	bool		same;
 
 	rose_meta_read(tree->rel, &info);
-	return info.fed_by == subid && rose_feed_subscription(tree) == subid;
+	rose_c0_write_begin(&shared->c0);
+	same = shared->fed_by == fed_by && shared->logged_by == logged_by;
+	rose_c0_write_end(&shared->c0);
+	return same && info.fed_by == fed_by && info.logged_by == logged_by;
 }
 
-/* Whoever has read the metapage before (rose_tree_index_meta) reads it again from now on. */
+/*
+ * In memory first: nothing is written in the new way before the file says so, and what is written in the old one is
+ * not written any more.  Whoever has read the metapage before (rose_tree_index_meta) reads it again from now on.
+ */
 static void
-record(RoseTree *tree, Oid subid)
+set(RoseTree *tree, Oid fed_by, Oid logged_by)
 {
-	rose_meta_set_fed_by(tree->rel, subid);
+	rose_c0_write_begin(&tree->shared->c0);
+	tree->shared->fed_by = fed_by;
+	tree->shared->logged_by = logged_by;
+	rose_c0_write_end(&tree->shared->c0);
+	rose_meta_set_fed_by(tree->rel, fed_by, logged_by);
 	pg_atomic_fetch_add_u64(&tree->shared->fed_changes, 1); /* full barrier */
 }
 
 void
-rose_feed_begin(RoseTree *tree, Oid subid)
+rose_feed_begin(RoseTree *tree, Oid subid, bool logged)
 {
-	rose_c0_write_begin(&tree->shared->c0);
-	tree->shared->fed_by = subid;
-	rose_c0_write_end(&tree->shared->c0);
-	record(tree, subid);
+	set(tree, logged ? InvalidOid : subid, logged ? subid : InvalidOid);
 }
 
 void
 rose_feed_end(RoseTree *tree, Oid subid)
 {
-	bool		ours;
+	Oid			now = rose_feed_subscription(tree);
 
-	rose_c0_write_begin(&tree->shared->c0);
-	ours = OidIsValid(tree->shared->fed_by) &&
-		(tree->shared->fed_by == subid || !OidIsValid(subid));
-	if (ours)
-		tree->shared->fed_by = InvalidOid;
-	rose_c0_write_end(&tree->shared->c0);
-	if (ours)
-		record(tree, InvalidOid);
+	if (OidIsValid(now) && (now == subid || !OidIsValid(subid)))
+		set(tree, InvalidOid, InvalidOid);
 }
 
 typedef struct FedTrees
@@ -80,7 +85,7 @@ look_for_fed(RoseTreeShared *shared, void *arg)
 {
 	FedTrees   *fed = arg;
 
-	if (shared->fed_by == fed->subid)
+	if (rose_tree_written_by(shared) == fed->subid)
 		fed->relids = lappend_oid(fed->relids, pg_atomic_read_u32(&shared->relid));
 }
 

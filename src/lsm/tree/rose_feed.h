@@ -3,7 +3,9 @@
  * rose_feed.h
  *	  Which subscription feeds a tree.
  *
- * Nobody else writes to it, or spills it, as long as one does.
+ * Nobody else writes to it as long as one does.  There are two ways.  By epochs: nothing is logged, memtables are the
+ * subscription's to spill, and rows are durable with its position.  Through the tail log: rows are durable with the
+ * transaction that has written them, and in all else the tree is one that is written locally.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,11 +19,14 @@
 /* InvalidOid: none. */
 extern Oid	rose_feed_subscription(RoseTree *tree);
 
-/* In the metapage, too? */
-extern bool rose_feed_is_recorded(RoseTree *tree, Oid subid);
+/* In this way, and in the metapage, too? */
+extern bool rose_feed_is_recorded(RoseTree *tree, Oid subid, bool logged);
 
-/* REQUIRES: what was written locally has left C0, whose recovery is the subscription's from now on. */
-extern void rose_feed_begin(RoseTree *tree, Oid subid);
+/*
+ * REQUIRES, by epochs: what was written otherwise has left C0, whose recovery is the subscription's from now on; logged: what
+ * an epoch has is in live components.
+ */
+extern void rose_feed_begin(RoseTree *tree, Oid subid, bool logged);
 
 /* If this subscription feeds it, or, with InvalidOid, any. */
 extern void rose_feed_end(RoseTree *tree, Oid subid);

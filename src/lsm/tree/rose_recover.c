@@ -166,7 +166,7 @@ leave_tail(RoseTree *tree, const RoseMetaInfo *meta, uint64 next_seq)
 	RoseC0Shared *c0 = &tree->shared->c0;
 
 	rose_c0_write_begin(c0);
-	tree->shared->fed_by = meta->fed_by;
+	rose_recover_feeding(tree->shared, meta);
 	rose_c0_set_next_sequence(c0, next_seq);
 	rose_c0_write_end(c0);
 }

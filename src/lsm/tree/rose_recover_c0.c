@@ -154,7 +154,7 @@ begin(Replay *replay, MemoryContext context)
 	else
 	{
 		rose_c0_clear(&shared->c0); /* what a failed try left */
-		shared->fed_by = replay->meta->fed_by;
+		rose_recover_feeding(shared, replay->meta);
 		shared->replay.max_seq = 0;
 	}
 }

@@ -19,6 +19,14 @@
 #include "store/rose_tail.h"
 #include "lsm/tree/rose_tree.h"
 
+/* Who feeds the tree, and how, as the file says. */
+static inline void
+rose_recover_feeding(RoseTreeShared *shared, const RoseMetaInfo *meta)
+{
+	shared->fed_by = meta->fed_by;
+	shared->logged_by = meta->logged_by;
+}
+
 /* What became of the transaction of a record. */
 typedef enum RoseTailFate
 {

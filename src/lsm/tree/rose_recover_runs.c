@@ -343,7 +343,7 @@ publish(TailRuns *runs, uint64 next_seq)
 	edit->next_seq = Max(next_seq, runs->max_seq + 1);
 	ROSE_STOP_POINT("recover-sorted");	/* no LWLock */
 	rose_manifest_apply(tree->rel, store, edit);
-	tree->shared->fed_by = runs->meta->fed_by;
+	rose_recover_feeding(tree->shared, runs->meta);
 	rose_c0_raise_sequence(&tree->shared->c0, edit->next_seq);
 	rose_settled_all(tree->rel, store);
 	for (int run = 0; run < RUN_COUNT; run++)

@@ -282,9 +282,9 @@ is_replaceable(const RoseTreeShared *shared)
 {
 	/*
 	 * Pending runs of a table that a subscription feeds would be taken for
-	 * those of before a crash.
+	 * those of before a crash.  And by the entries it is found when it is no partition any more (rose_feed_list).
 	 */
-	if (OidIsValid(shared->fed_by) || shared->store.tail_segment != 0 ||
+	if (OidIsValid(shared->fed_by) || OidIsValid(shared->logged_by) || shared->store.tail_segment != 0 ||
 		!rose_c0_is_empty(&shared->c0))
 		return false;
 	for (int i = 0; i < ROSE_MAX_BUILDING; i++)

@@ -26,7 +26,7 @@ rose_registry_entry_init(RoseTreeShared *shared, RelFileLocator name, Oid relid,
 	shared->recovered = false;
 	pg_atomic_init_u64(&shared->replay.worker, 0);
 	shared->replay.begun = false;
-	shared->fed_by = InvalidOid;
+	shared->fed_by = shared->logged_by = InvalidOid;
 	rose_c0_init(&shared->c0, 1);
 	rose_store_shared_init(&shared->store, name);
 	pg_atomic_init_u64(&shared->bloom_probes, 0);

@@ -62,7 +62,8 @@ typedef struct RoseTreeShared
 	bool		other_order;	/* components are sorted by other versions of collations than the server
 								 * has now, and the tail log is not read; set with recovered,
 								 * cleared by REINDEX under ROSE_LOCK_RECOVER */
-	Oid			fed_by;			/* subscription feeding it, 0 = none; writing section of c0 */
+	Oid			fed_by;			/* subscription feeding it by epochs, 0 = none; writing section of c0 */
+	Oid			logged_by;		/* ... or through the tail log; writing section of c0 */
 	pg_atomic_uint64 index_generation;	/* of a table: grows when an index begins to be kept up beside
 										 * writers; changed in a writing section of c0 */
 	pg_atomic_uint64 fed_changes;	/* grows when the metapage has come to say another subscription, and with
@@ -79,6 +80,13 @@ typedef struct RoseTreeShared
 	RoseMergeStatsShared merge_stats;	/* atomic */
 	RoseClaimsShared claims;	/* see rose_claims.h */
 } RoseTreeShared;
+
+/* The subscription that writes to it, in whichever way (rose_feed.h); 0 = none. */
+static inline Oid
+rose_tree_written_by(const RoseTreeShared *shared)
+{
+	return OidIsValid(shared->fed_by) ? shared->fed_by : shared->logged_by;
+}
 
 /*
  * Backend-local handle, cached by locator.  It, its schema and all components it ever

@@ -3,7 +3,8 @@
  * rose_blind.c
  *	  Blind writes, many at a time: for replication.
  *
- * No conflict check and no tail log: the rows are durable upstream.  They are made
+ * No conflict check; and no tail log, as the rows are durable upstream, unless the subscription
+ * says that they are to be logged (lsm/tree/rose_feed.h).  They are made
  * one by one, as their changes come, and linked together, in one writing section:
  * and what their keys lead to in the memtable is fetched for all of them
  * before the first one needs it.
@@ -32,7 +33,7 @@
 #include "lsm/write/rose_write.h"
 
 /* The largest number of keys that are fetched together. */
-#define BLIND_WARM		64
+#define BLIND_WARM		ROSE_WRITE_WARM
 
 /* It is looked for overtaken rows when this part of those before were. */
 #define BLIND_AGAIN_PART	8
@@ -237,17 +238,57 @@ leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, R
 	return n - from;
 }
 
+/* The same as link_rows, logged: in parts. */
+static int
+log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, int *nagain)
+{
+	int			width = rose_schema_key_width(tree->schema);
+	RoseNewVersion *versions = palloc(Min(n, BLIND_WARM) * sizeof(RoseNewVersion));
+	int			done = 0;
+	int			part;
+	int			written;
+
+	do
+	{
+		part = Min(n - done, BLIND_WARM);
+		for (int i = 0; i < part; i++)
+		{
+			const RoseBlindRow *row = &rows[done + i];
+
+			versions[i].version = *stamp;
+			versions[i].version.op = row->op;
+			versions[i].version.present = row->present;
+			versions[i].row = row->row;
+			memcpy(versions[i].key, row->key, width * sizeof(Datum));
+		}
+		written = rose_write_blind_rows(tree, versions, part, &same_command, nagain);
+		for (int i = 0; seqs != NULL && i < written; i++)
+			seqs[done + i] = versions[i].version.seq;
+		done += written;
+	} while (written == part && done < n);
+	pfree(versions);
+	return done;
+}
+
 /* Write rows, of which no more are left out, and their entries.  *nagain as link_row's. */
 static void
 write_rows(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, int n,
 		   RoseVersion *version, int *nagain)
 {
 	uint64	   *seqs = indexes != NULL ? palloc(n * sizeof(uint64)) : NULL;
+	bool		log = OidIsValid(tree->shared->logged_by);
 	int			done = 0;
 
-	while ((done += link_rows(tree, version, rows + done, n - done,
-							  seqs != NULL ? seqs + done : NULL, nagain)) < n)
+	for (;;)
+	{
+		uint64	   *rest = seqs != NULL ? seqs + done : NULL;
+
+		done += log ? log_rows(tree, version, rows + done, n - done, rest, nagain) :
+			link_rows(tree, version, rows + done, n - done, rest, nagain);
+		if (done == n)
+			break;
 		rose_make_room(tree);
+	}
 	if (likely(indexes == NULL))
 		return;
 	rose_blind_write_entries(indexes, rows, seqs, n, version, &same_command);

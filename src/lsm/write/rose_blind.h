@@ -3,8 +3,8 @@
  * rose_blind.h
  *	  Blind writes, many at a time: for replication.
  *
- * They see no conflicts: whoever writes blindly is the only one who writes the table, and
- * what he writes is durable elsewhere.
+ * They see no conflicts: whoever writes blindly is the only one who writes the table.
+ * What he writes is durable elsewhere, or logged, as the way is in which the table is fed.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +16,7 @@
 #include "lsm/tree/rose_tree.h"
 
 /*
- * Blind writes, for replication: no conflict check, no tail log.  A row is formed, in the
+ * Blind writes, for replication: no conflict check.  A row is formed, in the
  * current context, of values that may go away then: PUT has all columns, PARTIAL those
  * that present says (ROSE_PRESENT_BYTES(natts)), TOMBSTONE the key's.  Row-id tables take
  * PUT only.

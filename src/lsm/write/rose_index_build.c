@@ -619,7 +619,7 @@ rose_index_build(RoseTree *table, RoseTree *index, const RoseEntryShape *shape)
 	IndexBuild	build = {.table = table, .index = index, .shape = shape};
 	uint64		next_seq;
 
-	build.fed = OidIsValid(table->shared->fed_by);
+	build.fed = OidIsValid(rose_tree_written_by(table->shared));
 	build.computed = AllocSetContextCreate(context, "rose index build row", ALLOCSET_SMALL_SIZES);
 	build.oldest = FullTransactionIdFromU64(rose_horizon_ended(table->rel));
 	build.settled = rose_column_sort_begin(index->schema, memory_of_build(), check_settled, index);

@@ -79,7 +79,10 @@ reserve_log(RoseTree *tree, const RoseNewVersion *versions, int n)
 	Size		bytes = n * sizeof(RoseTailRecord);
 
 	for (int i = 0; i < n; i++)
+	{
 		bytes += versions[i].row ? versions[i].row->t_len : 0;
+		bytes += versions[i].version.present ? ROSE_PRESENT_BYTES(tree->schema->natts) : 0;
+	}
 	return rose_tail_reserve(tree->rel, &tree->shared->store, tree->schema->layout, bytes, false);
 }
 
@@ -240,14 +243,11 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 
 /* ---- entries of indexes ---- */
 
-/* Entries whose places are brought into the processor's cache together. */
-#define ENTRIES_WARM	64
-
 /* REQUIRES: a writing section, so the memtable stays. */
 static void
 warm_entries(RoseTree *index, const RoseNewVersion *entries, int n, RoseMemSpot *spots)
 {
-	const Datum *keys[ENTRIES_WARM];
+	const Datum *keys[ROSE_WRITE_WARM];
 
 	memset(spots, 0, n * sizeof(RoseMemSpot));
 	if (n == 1)
@@ -263,16 +263,16 @@ link_entries(RoseTree *index, const RoseNewVersion *entries, int n, RoseArenaPtr
 			 RoseMemPrepared *result)
 {
 	RoseC0Shared *c0 = &index->shared->c0;
-	RoseMemSpot spots[ENTRIES_WARM];
+	RoseMemSpot spots[ROSE_WRITE_WARM];
 
 	for (int i = 0; i < n; i++)
 	{
 		RoseMemPending pending;
 
-		if (i % ENTRIES_WARM == 0)
-			warm_entries(index, entries + i, Min(n - i, ENTRIES_WARM), spots);
+		if (i % ROSE_WRITE_WARM == 0)
+			warm_entries(index, entries + i, Min(n - i, ROSE_WRITE_WARM), spots);
 		*result = rose_c0_prepare_near(c0, index->schema, &entries[i].version, entries[i].key,
-									   entries[i].row, &spots[i % ENTRIES_WARM], NULL, &pending);
+									   entries[i].row, &spots[i % ROSE_WRITE_WARM], NULL, &pending);
 		if (*result != ROSE_MEM_PREPARED)
 			return i;
 		rose_c0_link(c0, &pending);
@@ -311,24 +311,65 @@ rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n, RoseMemPrepa
 	return done;
 }
 
-/* Blind writes of a transaction have one stamp, so rules are the writer's. */
+/* ---- blind writes ---- */
+
+/* Those of a transaction have one stamp, so rules are the writer's. */
 int
-rose_write_blind_entries(RoseTree *index, const RoseNewVersion *entries, int n,
-						 const RoseOwnRules *rules)
+rose_write_blind_entries(RoseTree *index, RoseNewVersion *entries, int n, const RoseOwnRules *rules)
 {
 	RoseC0Shared *c0 = &index->shared->c0;
 	RoseArenaPtr few[4];
 	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
 	RoseMemPrepared result;
-	int			done;
+	bool		log;
+	int			done = 0;
 
+	if (unlikely(rose_direct_tree == index))
+		return rose_direct_write(index, entries, n, NULL, ROSE_INDEXES_ANY, true) == ROSE_MEM_PREPARED ? n : 0;
 	rose_c0_write_begin(c0);
-	done = link_entries(index, entries, n, linked, &result);
+	log = OidIsValid(index->shared->logged_by);
+	if (!log || begin_linking(index, entries, n, NULL, ROSE_INDEXES_ANY, true) == ROSE_MEM_PREPARED)
+		done = link_entries(index, entries, n, linked, &result);
+	if (log && done > 0)
+	{
+		log_versions(index, entries, done);
+		rose_make_room_found();
+	}
 	for (int i = 0; i < done; i++)
 		(void) rose_c0_supersede(c0, index->schema, entries[i].key, linked[i], rules);
 	rose_c0_write_end(c0);
 	if (linked != few)
 		pfree(linked);
+	return done;
+}
+
+int
+rose_write_blind_rows(RoseTree *tree, RoseNewVersion *rows, int n, const RoseOwnRules *rules, int *nagain)
+{
+	RoseC0Shared *c0 = &tree->shared->c0;
+	RoseMemSpot spots[ROSE_WRITE_WARM] = {{0}};
+	RoseArenaPtr linked[ROSE_WRITE_WARM];
+	RoseMemPrepared result;
+	int			done = 0;
+
+	Assert(n <= ROSE_WRITE_WARM);
+	if (unlikely(rose_direct_tree == tree))
+		return rose_direct_write(tree, rows, n, NULL, ROSE_INDEXES_ANY, false) == ROSE_MEM_PREPARED ? n : 0;
+	rose_c0_write_begin(c0);
+	if (begin_linking(tree, rows, n, NULL, ROSE_INDEXES_ANY, true) == ROSE_MEM_PREPARED)
+	{
+		if (tree->schema->nkeys > 0)
+			warm_entries(tree, rows, n, spots);
+		done = link_some(tree, rows, spots, n, NULL, linked, &result);
+	}
+	if (done > 0)
+	{
+		log_versions(tree, rows, done);
+		rose_make_room_found();
+	}
+	for (int i = 0; i < done; i++)
+		*nagain += rose_c0_supersede(c0, tree->schema, rows[i].key, linked[i], rules);
+	rose_c0_write_end(c0);
 	return done;
 }
 

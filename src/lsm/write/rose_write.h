@@ -47,11 +47,20 @@ extern int	rose_write_entries(RoseTree *index, RoseNewVersion *entries, int n,
 							   RoseMemPrepared *result);
 
 /*
- * The same for blind writes, which are not logged, in the order of entries of one key; returns how
- * many there was room for.  rules: what the transaction says of its own versions.
+ * The same for blind writes, which are logged if that is the way in which the index is fed, in the order of entries of one
+ * key; returns how many there was room for.  rules: what the transaction says of its own versions.
  */
-extern int	rose_write_blind_entries(RoseTree *index, const RoseNewVersion *entries, int n,
+extern int	rose_write_blind_entries(RoseTree *index, RoseNewVersion *entries, int n,
 									 const RoseOwnRules *rules);
+
+/* The most rows, and entries, that are brought into the processor's cache together. */
+#define ROSE_WRITE_WARM	64
+
+/*
+ * Rows of blind writes, up to ROSE_WRITE_WARM, that are logged.  *nagain counts keys that come again.
+ */
+extern int	rose_write_blind_rows(RoseTree *tree, RoseNewVersion *rows, int n, const RoseOwnRules *rules,
+								  int *nagain);
 
 /* A writer is about to look at keys that it wants to write. */
 static inline void

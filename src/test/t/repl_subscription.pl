@@ -59,8 +59,7 @@ fails_like(create('s', 'NULL'), qr/publications must not be null/, 'null publica
 fails_like(create(''), qr/is empty or longer than/, 'empty name');
 fails_like(create('s', "ARRAY['pub'], slot_name => 'Bad Slot'"), qr/replication slot name "Bad Slot" contains invalid character/, 'slot name');
 fails_like(create('s', "ARRAY['pub'], synchronous_commit => 'maybe'"), qr/invalid value for parameter "synchronous_commit"/, 'synchronous_commit');
-fails_like(create('s', "ARRAY['pub'], durability => 'local'"), qr/durability "local" is not supported yet/, 'durability local');
-fails_like(create('s', "ARRAY['pub'], durability => 'none'"), qr/invalid durability "none".*only valid value so far is "upstream"/s, 'durability');
+fails_like(create('s', "ARRAY['pub'], durability => 'none'"), qr/invalid durability "none".*Valid values are "upstream" and "local"/s, 'durability');
 fails_like(create('s', "ARRAY['pub'], connect => false, $_ => true"), qr/connect => false and $_ => true are mutually exclusive/, "connect and $_")
   foreach qw(create_slot enabled copy_data);
 fails_like('BEGIN; ' . create('s'), qr/cannot run inside a transaction block/, 'in a transaction block');
