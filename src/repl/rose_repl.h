@@ -186,6 +186,12 @@ extern void rose_rewind_to(const RoseSubscription *sub, uint64 epoch, XLogRecPtr
 						   List *lacking, XLogRecPtr lsn);
 
 /*
+ * An error if the origin says more than the state row: what is done to it does not roll back.  Nothing for a subscription
+ * that is not logged.
+ */
+extern void rose_rewind_require_recorded(const RoseSubscription *sub);
+
+/*
  * What the origin says does not count any more, for the caller writes another position to the state row, or drops it.  Nothing
  * is done for a subscription that is not logged.  REQUIRES: as rose_rewind_to.
  */

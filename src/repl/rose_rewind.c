@@ -33,15 +33,28 @@ has_until(const RoseSubscriptionTable *table, XLogRecPtr durable)
  * What is done to the origin is done at once, and cannot be taken back: so the row must say the same, in case the
  * transaction aborts.  It does, but for moments after a start of the server.
  */
-static void
-require_recorded(const RoseSubscription *sub)
+void
+rose_rewind_require_recorded(const RoseSubscription *sub)
 {
+	if (!sub->logged)
+		return;
 	if (rose_origin_position(sub->subid, false) > rose_subscription_get(sub->subid)->row_lsn)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("the position of rose subscription \"%s\" has not been recorded yet", sub->name),
 				 errdetail("Its worker does that once after a start of the server."),
-				 errhint("Try again.")));
+				 errhint("Try again; rose.max_subscriptions must leave room for the worker.")));
+}
+
+static void
+require_origin(const RoseSubscription *sub)
+{
+	if (!rose_origin_exists(sub->subid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("there is no replication origin \"%s\", which would say what rose subscription \"%s\" has applied",
+						rose_origin_name(sub->subid), sub->name),
+				 errhint("Have all tables copied again with rose.alter_subscription(..., accept => 'resync') first.")));
 }
 
 void
@@ -55,20 +68,15 @@ rose_rewind_origin(const RoseSubscription *sub)
 		rose_origin_create(sub->subid);
 		return;
 	}
-	require_recorded(sub);
+	rose_rewind_require_recorded(sub);
 	rose_origin_clear(sub->subid);
 }
 
 void
 rose_rewind_end_origin(const RoseSubscription *sub)
 {
-	if (!rose_origin_exists(sub->subid))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("there is no replication origin \"%s\", which would say what rose subscription \"%s\" has applied",
-						rose_origin_name(sub->subid), sub->name),
-				 errhint("Have all tables copied again with rose.alter_subscription(..., accept => 'resync') first.")));
-	require_recorded(sub);
+	require_origin(sub);
+	rose_rewind_require_recorded(sub);
 	rose_origin_drop(sub->subid);
 }
 
@@ -79,6 +87,8 @@ rose_rewind_to(const RoseSubscription *sub, uint64 epoch, XLogRecPtr durable, Li
 	RoseUpstreamCommit none = {0};
 	ListCell   *lc;
 
+	if (sub->logged)
+		require_origin(sub);	/* else the row may be behind what the other tables have */
 	rose_rewind_origin(sub);
 	foreach(lc, tables)
 	{

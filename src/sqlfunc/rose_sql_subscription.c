@@ -588,6 +588,7 @@ drop(const RoseSubscription *sub, struct WalReceiverConn *conn)
 	tables = list_concat(rose_partitions_tables(sub->subid), rose_partitions_strays(sub->subid));
 	foreach(lc, tables)
 		rose_repl_settle(lfirst_oid(lc));
+	rose_rewind_require_recorded(sub);	/* its origin does not come back if this is rolled back */
 	rose_subscription_delete(sub->subid);
 	rose_subscription_server_drop(sub->name);
 	foreach(lc, tables)

@@ -107,6 +107,40 @@ foreach my $write ("INSERT INTO keyed VALUES (5000, 0)", 'UPDATE parts_1 SET n =
 	like(error_of($replica, $write), qr/subscription/, "refused as ever: $write");
 }
 
+# --- the row is behind the origin, and cannot be brought up: what is done to the origin would not roll back
+sub crash_behind
+{
+	my ($mark) = @_;
+
+	down("SELECT rose.pause_table('s', 'keyed')");
+	up("INSERT INTO journal SELECT g, $mark FROM generate_series(1, 10) g");
+	until_down("SELECT count(*) = 10 FROM journal WHERE n = $mark");
+	down('CREATE TABLE flushed (); DROP TABLE flushed');
+	crash($replica);
+	start_without_replication($replica);
+	is(down("SELECT count(*) FROM journal WHERE n = $mark"), 10, 'flushed');
+	return;
+}
+
+crash_behind(-77);
+my $refused = error_of($replica, "BEGIN; SELECT rose.drop_subscription('s', keep_slot => true); ROLLBACK");
+ok($refused eq '' || $refused =~ /has not been recorded yet/, 'a drop that is rolled back') or diag($refused);
+replication_again($replica);
+streams();
+down("SELECT rose.resume_table('s', 'keyed')");
+is(difference(), '', 'has changed nothing');
+
+# an origin that somebody has dropped comes with the copy of all tables, not with what one of them lacks
+crash_behind(-78);
+down('SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin');
+replication_again($replica);
+until_down("SELECT blocked_reason = 'origin_missing' FROM rose.stat_subscription");
+like(error_of($replica, "SELECT rose.resume_table('s', 'keyed')"), qr/there is no replication origin/, 'resumed without an origin');
+is(down('SELECT blocked_reason FROM rose.stat_subscription'), 'origin_missing', 'blocked as before');
+down("SELECT rose.alter_subscription('s', accept => 'resync')");
+down("SELECT rose.wait_for_sync('s', $timeout)");
+is(difference(), '', 'copied again');
+
 # --- rolled back
 foreach my $to ('upstream', 'local')
 {
