@@ -424,6 +424,28 @@ SELECT 'one' AS k, b, sum(a) FROM rgr_constant WHERE b = 2 GROUP BY 1, 2;
 SELECT b, sum(a) FROM rgr_constant WHERE b = 7 GROUP BY b;
 RESET enable_hashagg;
 DROP TABLE rgr_constant;
+-- values that are equal and look different, as another key says: what is shown is of the group
+CREATE TABLE rgr_forms (a numeric, b int, c int, x numeric, v bpchar, big bpchar, f float8, PRIMARY KEY (a, b, c)) USING rose;
+ALTER TABLE rgr_forms SET (autovacuum_enabled = off);
+CREATE TABLE rgr_heap_forms (LIKE rgr_forms INCLUDING ALL) USING heap;
+CALL rgr_both($$INSERT INTO @_forms SELECT round(i / 500, b), b, i, round((ARRAY[1, 0, -20, 7, NULL])[i % 5 + 1], b), chr(97 + i % 3) || repeat(' ', b), repeat('long ' || i % 3, 700) || repeat(' ', b * 300),
+	CASE WHEN b % 2 = 0 THEN -0.0::float8 ELSE 0 END FROM generate_series(1, 4000) i, LATERAL (SELECT i * 7 % 4 AS b) s$$);
+ALTER TABLE rgr_forms ALTER big SET (n_distinct = 12);
+SELECT rose.merge('rgr_forms');
+ANALYZE rgr_forms;
+CREATE TABLE rgr_forms_queries AS SELECT q FROM unnest(ARRAY['a, b, count(*) FROM @_forms GROUP BY a, b', 'x, b, count(*) FROM @_forms GROUP BY x, b', 'v, b, sum(c) FROM @_forms GROUP BY v, b', 'b, octet_length(big), md5(big), count(*) FROM @_forms GROUP BY big, b',
+	'x, scale(x), count(*) FROM @_forms GROUP BY 1, 2', 'x * 2, b, count(*) FROM @_forms GROUP BY x * 2, b', 'x, v, f, b, count(*) FROM @_forms GROUP BY x, v, f, b', 'f, b, max(c) FROM @_forms GROUP BY f, b',
+	'x, b, count(DISTINCT c % 20), count(*) FROM @_forms GROUP BY x, b', 'a, b, x, count(*) FROM @_forms GROUP BY a, b, x', 'x, c % 100, v, count(*) FROM @_forms GROUP BY x, c % 100, v']) q;
+SELECT sum(rgr_same('SELECT ' || q)) FROM rgr_forms_queries;
+SET rose.aggregate_sample = 0;
+SELECT sum(rgr_same('SELECT ' || q)) FROM rgr_forms_queries;
+CALL rgr_both('UPDATE @_forms SET x = round(x, 5 - b) WHERE b = 1');
+SET rose.vector_rows = 7;
+SELECT sum(rgr_same('SELECT ' || q)) FROM rgr_forms_queries;
+RESET rose.vector_rows;
+RESET rose.aggregate_sample;
+SELECT sum(rgr_same('SELECT ' || q)) FROM rgr_forms_queries;
+DROP TABLE rgr_forms, rgr_heap_forms, rgr_forms_queries;
 DROP TABLE rgr, rgr_heap, rgr_queries, rgr_times, rgr_many, rgr_many_heap, rgr_wrong, rgr_float, rgr_sums, rgr_other, rgr_parts, rgr_secret, rgr_ordered, rgr_single, rgr_answers, rgr_pairs;
 DROP SEQUENCE rgr_seq;
 DEALLOCATE rgr_q;

@@ -114,6 +114,7 @@ typedef struct RoseNodeGroupKey
 	/* if words do not tell the value */
 	Datum	   *values;			/* of groups, that of the row that came first */
 	RoseNodeIntern *intern;		/* by reference only; or NULL */
+	RoseNodeIntern *forms;		/* of values that are equal and may differ, those that do not look as intern has them; or NULL */
 	uint32		stamp;			/* counts rows at hand */
 	RoseNodeKeyMemo *memo;		/* of values that stand in one place */
 } RoseNodeGroupKey;
@@ -122,6 +123,15 @@ extern void rose_node_group_key_init(RoseNodeGroupKey *key);
 
 /* There are other rows at hand. */
 extern void rose_node_group_key_start(RoseNodeGroupKey *key);
+
+/* Bytes that its values are in. */
+extern Size rose_node_group_key_memory(const RoseNodeGroupKey *key);
+
+/* A row's value, whose word was made; by reference: a copy of it that stays until values are forgotten. */
+extern Datum rose_node_group_key_kept(const RoseNodeGroupKey *key, Datum value, int64 word);
+
+/* Forget all values. */
+extern void rose_node_group_key_reset(RoseNodeGroupKey *key);
 
 /* Forget all values but that of the first group, whose word is given, and may become another one. */
 extern void rose_node_group_key_forget(RoseNodeGroupKey *key, int64 *word);

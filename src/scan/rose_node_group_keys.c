@@ -7,7 +7,8 @@
  * vector's value is mostly known by where it stands, and a dictionary's entries are looked up once a vector, not once a row.
  * What stands there is the same until the next rows are at hand.
  *
- * Of values that are equal, and differ, that of the row that came first is given out, as core does.
+ * Of values that are equal, and differ, that of the group's row that came first is given out, as core does.  They have one number, so those that
+ * look otherwise than the first one with it are kept beside it: another key may put them into other groups.
  *
  * Backend-local; no locks.
  *
@@ -38,6 +39,8 @@ rose_node_group_key_init(RoseNodeGroupKey *key)
 		return;
 	key->intern = rose_node_intern_create();
 	key->memo = palloc0(MEMO_ENTRIES * sizeof(RoseNodeKeyMemo));
+	if (key->kind == ROSE_KEY_BPCHAR || key->kind == ROSE_KEY_NUMERIC)
+		key->forms = rose_node_intern_create();
 }
 
 void
@@ -80,11 +83,35 @@ number_of_numeric(RoseNodeGroupKey *key, Datum value, const char *bytes, Size le
 }
 
 static uint32
+number_of_bytes(RoseNodeGroupKey *key, Datum value, const char *bytes, Size length)
+{
+	uint32		number;
+
+	if (key->kind == ROSE_KEY_BPCHAR)
+		length = length_without_blanks(bytes, length);
+	if (rose_node_intern_find(key->intern, bytes, length, &number))
+		return number;
+	if (key->kind == ROSE_KEY_NUMERIC)
+		return number_of_numeric(key, value, bytes, length);
+	return rose_node_intern_add(key->intern, bytes, length, value, key->typlen);
+}
+
+/* Does the value of this number look like this? */
+static bool
+looks_like(const RoseNodeGroupKey *key, uint32 number, const char *bytes, Size length)
+{
+	const struct varlena *first = (struct varlena *) DatumGetPointer(rose_node_intern_value(key->intern, number));
+
+	return VARSIZE_ANY_EXHDR(first) == length && memcmp(VARDATA_ANY(first), bytes, length) == 0;
+}
+
+static uint32
 number_of(RoseNodeGroupKey *key, Datum value)
 {
 	const char *bytes = DatumGetPointer(value);
 	Size		length = key->typlen;
 	uint32		number;
+	uint32		form;
 
 	if (key->typlen == -1)
 	{
@@ -94,13 +121,53 @@ number_of(RoseNodeGroupKey *key, Datum value)
 		bytes = VARDATA_ANY(varlena);
 		length = VARSIZE_ANY_EXHDR(varlena);
 	}
-	if (key->kind == ROSE_KEY_BPCHAR)
-		length = length_without_blanks(bytes, length);
-	if (rose_node_intern_find(key->intern, bytes, length, &number))
-		return number;
-	if (key->kind == ROSE_KEY_NUMERIC)
-		return number_of_numeric(key, value, bytes, length);
-	return rose_node_intern_add(key->intern, bytes, length, value, key->typlen);
+	number = number_of_bytes(key, value, bytes, length);
+	if (key->forms != NULL && !looks_like(key, number, bytes, length) &&
+		!rose_node_intern_find(key->forms, bytes, length, &form))
+		(void) rose_node_intern_add(key->forms, bytes, length, value, key->typlen);
+	return number;
+}
+
+Size
+rose_node_group_key_memory(const RoseNodeGroupKey *key)
+{
+	Size		bytes = 0;
+
+	if (key->intern != NULL)
+		bytes += rose_node_intern_memory(key->intern);
+	if (key->forms != NULL)
+		bytes += rose_node_intern_memory(key->forms);
+	return bytes;
+}
+
+Datum
+rose_node_group_key_kept(const RoseNodeGroupKey *key, Datum value, int64 word)
+{
+	struct varlena *varlena;
+	uint32		form;
+	Datum		kept;
+
+	if (key->intern == NULL)
+		return value;
+	kept = rose_node_intern_value(key->intern, (uint32) word);
+	if (key->forms == NULL || rose_node_intern_memory(key->forms) == 0)
+		return kept;
+	varlena = PG_DETOAST_DATUM_PACKED(value);
+	if (rose_node_intern_find(key->forms, VARDATA_ANY(varlena), VARSIZE_ANY_EXHDR(varlena), &form))
+		kept = rose_node_intern_value(key->forms, form);
+	if (varlena != (struct varlena *) DatumGetPointer(value))
+		pfree(varlena);
+	return kept;
+}
+
+void
+rose_node_group_key_reset(RoseNodeGroupKey *key)
+{
+	if (key->intern != NULL)
+		rose_node_intern_reset(key->intern);
+	if (key->forms != NULL)
+		rose_node_intern_reset(key->forms);
+	rose_node_group_key_start(key);
 }
 
 /* Its number is another one then. */
@@ -112,8 +179,7 @@ rose_node_group_key_forget(RoseNodeGroupKey *key, int64 *word)
 	if (key->intern == NULL)
 		return;
 	value = datumCopy(key->values[0], false, key->typlen);
-	rose_node_intern_reset(key->intern);
-	rose_node_group_key_start(key);
+	rose_node_group_key_reset(key);
 	*word = number_of(key, value);
 	key->values[0] = rose_node_intern_value(key->intern, (uint32) *word);
 	pfree(DatumGetPointer(value));
@@ -140,7 +206,7 @@ words_of_bytes(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int fro
 		}
 		if (unlikely(memo->stamp != stamp || memo->value != value))
 		{
-			if (i > from && rose_node_intern_memory(key->intern) > limit)
+			if (i > from && rose_node_group_key_memory(key) > limit)
 				return i;
 			memo->number = number_of(key, value);
 			memo->value = value;

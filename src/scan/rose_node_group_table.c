@@ -53,10 +53,7 @@ memory_of_values(const RoseNodeGroupTable *table)
 	Size		bytes = 0;
 
 	for (int k = 0; k < table->nkeys; k++)
-	{
-		if (table->keys[k].intern != NULL)
-			bytes += rose_node_intern_memory(table->keys[k].intern);
-	}
+		bytes += rose_node_group_key_memory(&table->keys[k]);
 	for (int a = 0; a < table->naggs; a++)
 		bytes += rose_node_agg_memory_bytes(&table->aggs[a].memory);
 	return bytes;
@@ -181,10 +178,9 @@ rose_node_group_table_note(RoseNodeGroupTable *table, const RoseNodeGroupColumns
 		{
 			int			row = from + rows[i];
 
-			if (key->intern != NULL && !column->nulls[row])
-				key->values[first + i] = rose_node_intern_value(key->intern, (uint32) key->words[row]);
-			else
-				key->values[first + i] = (Datum) column->values[row];
+			key->values[first + i] = (Datum) column->values[row];
+			if (!column->nulls[row])
+				key->values[first + i] = rose_node_group_key_kept(key, key->values[first + i], key->words[row]);
 		}
 	}
 }
@@ -220,9 +216,7 @@ forget_values(RoseNodeGroupTable *table, int k, uint32 left)
 		rose_node_group_key_forget(key, &table->groups.keys[k]);
 		return;
 	}
-	if (key->intern != NULL)
-		rose_node_intern_reset(key->intern);
-	rose_node_group_key_start(key);
+	rose_node_group_key_reset(key);
 }
 
 void
