@@ -31,7 +31,7 @@ DECLARE
 	filters text := rtf_said(query);
 	others text[];
 BEGIN
-	IF NOT EXISTS (SELECT FROM rtf_plan(query) line WHERE line ~ '(Vectorized Filter|One-Time Filter)') THEN
+	IF cond !~ '~|LIKE \(|\\''$' AND NOT EXISTS (SELECT FROM rtf_plan(query) line WHERE line ~ '(Vectorized Filter|One-Time Filter)') THEN
 		RAISE EXCEPTION 'no filter: %', cond;
 	END IF;
 	SET LOCAL rose.vector_rows = 7;
@@ -65,7 +65,40 @@ SELECT rtf_all_same();
 SELECT rose.merge('rtf');
 SELECT rtf_all_same();
 -- what fails does so for rows that come to it, and for no other
-SELECT rtf_same(cond) FROM unnest(ARRAY['few LIKE ''a\''', 'gaps = ''no'' AND few LIKE ''r\''', 'few = ''red'' OR few LIKE ''gr\''', 'few = ''none'' OR id < 0 AND few LIKE ''r\''']) cond;
+SELECT rtf_same(cond) FROM unnest(ARRAY['few LIKE ''a\''', 'gaps LIKE ''no'' AND few LIKE ''r\''', 'few = ''red'' OR few LIKE ''gr\''', 'few = ''none'' OR id < 0 AND few LIKE ''r\''']) cond;
+-- nor for rows that nobody has asked for yet: what may fail for a row is asked row by row
+CREATE TABLE rtf_late_heap (id int PRIMARY KEY, t text, p text) USING heap;
+CREATE TABLE rtf_late (LIKE rtf_late_heap INCLUDING ALL) USING rose;
+INSERT INTO rtf_late_heap SELECT i, CASE WHEN i BETWEEN 10000 AND 10010 THEN 'x' || i WHEN i = 10020 THEN 'abc' ELSE 'w' END, CASE WHEN i = 10020 THEN '(\' ELSE '^x' END FROM generate_series(1, 20000) i;
+INSERT INTO rtf_late SELECT * FROM rtf_late_heap;
+ANALYZE rtf_late_heap, rtf_late;
+CREATE FUNCTION rtf_first(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	first text;
+BEGIN
+	OPEN c NO SCROLL FOR EXECUTE query;
+	FETCH c INTO first;
+	CLOSE c;
+	RETURN first;
+EXCEPTION WHEN invalid_escape_sequence OR invalid_regular_expression THEN
+	RETURN SQLERRM;
+END $$;
+CREATE VIEW rtf_late_said AS SELECT cond, rtf_first(replace(first, '@t', 'rtf_late_heap')) AS heap, rtf_first(replace(first, '@t', 'rtf_late')) AS rose,
+	rtf_said(replace(few, '@t', 'rtf_late_heap')) AS heap_few, rtf_said(replace(few, '@t', 'rtf_late')) AS rose_few
+	FROM unnest(ARRAY['t LIKE ''x%'' OR t LIKE ''ab\''', 't LIKE ''x%'' OR p ILIKE ''(\''', 't LIKE ''x%'' OR NOT t NOT LIKE ''ab\''', 't LIKE ''x%'' OR t LIKE ''abc\\''',
+		't LIKE ''x%'' OR t = ''abc'' AND ''x'' ~ p', 't LIKE ''x%'' OR ''(x'' LIKE p', 't ^@ ''x'' OR p LIKE (SELECT ''(\'')']) cond,
+	LATERAL (SELECT 'SELECT id FROM @t WHERE ' || cond AS first, 'SELECT string_agg(id::text, '','') FROM (SELECT id FROM @t WHERE ' || cond || ' LIMIT 3) x' AS few) queries;
+SELECT * FROM rtf_late_said;
+SELECT rose.spill('rtf_late');
+SELECT rose.merge('rtf_late');
+SELECT count(*) FILTER (WHERE (heap, heap_few) IS DISTINCT FROM (rose, rose_few)) AS differ FROM rtf_late_said;
+EXPLAIN (COSTS off) SELECT id FROM rtf_late WHERE t LIKE '%x\\' AND p NOT LIKE '\%' AND t ILIKE 'W%' AND p ^@ '^';
+EXPLAIN (COSTS off) SELECT id FROM rtf_late WHERE t LIKE 'x\' AND p ILIKE '(\' AND t ~ 'x' AND t LIKE p AND 'x' LIKE p;
+SELECT rtf_plan($$SELECT id FROM rtf_late WHERE t LIKE repeat('a', $$ || n || ')') ~ 'Vectorized' AS filter FROM unnest(ARRAY[256, 257]) n OFFSET 0;
+DROP VIEW rtf_late_said;
+DROP TABLE rtf_late, rtf_late_heap;
+DROP FUNCTION rtf_first;
 -- plans
 EXPLAIN (COSTS off, VERBOSE) SELECT id, many FROM rtf WHERE few <> '' AND many LIKE '%7%' AND length(many) > 5 AND id > 10;
 -- what may fail does not come before what is asked row by row; a comparison may

@@ -206,13 +206,13 @@ compile_text(const OpExpr *op, const Compiling *to)
 	Var		   *var = column_of(list_nth(op->args, column), to);
 	Node	   *with = list_nth(op->args, 1 - column);
 	RoseNodeFilter *filter;
-	bool		may_fail;
+	bool		not_first;
 
-	if (var == NULL || get_typlen(var->vartype) != -1 || !rose_node_filter_text_takes(op, &may_fail) ||
+	if (var == NULL || get_typlen(var->vartype) != -1 || !rose_node_filter_text_takes(op, column, &not_first) ||
 		!is_for_all_rows(with))
 		return NULL;
 	filter = filter_of_column(ROSE_FILTER_TEXT, var);
-	filter->evaluates = may_fail;
+	filter->evaluates = not_first;
 	compare_with(filter, with, to);
 	if (to->planstate != NULL)
 		filter->text = rose_node_filter_text_create(op, column);

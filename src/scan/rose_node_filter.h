@@ -64,7 +64,7 @@ typedef struct RoseNodeFilter
 	Oid			left;			/* type as which the column is compared */
 	Oid			right;			/* type of what it is compared with, or of the array's elements */
 	bool		is_array;		/* = ANY and the like */
-	bool		evaluates;		/* what it is compared with is no constant or parameter from outside, or the comparison is such: it may fail */
+	bool		evaluates;		/* what it is compared with is no constant or parameter from outside, or it asks a locale: it may fail */
 	ExprState  *state;			/* what it is compared with; NULL: it is there already */
 	RoseNodeFilterText *text;	/* of texts */
 

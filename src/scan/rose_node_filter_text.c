@@ -7,7 +7,8 @@
  * of the page, so what was answered for a place is remembered until other rows are looked at.  Where values do not come again
  * nothing is looked for.
  *
- * All functions are immutable and strict, and get no NULL.  Most may fail: a pattern may be none, a collation not be for patterns.
+ * All functions are immutable and strict, and get no NULL.  They are called for a vector's rows, of which the consumer may want the first ones
+ * only, so what may raise an error for a row is none of these: regular expressions, and patterns that are not known, or that end in an escape.
  *
  * Backend-local; no locks.
  *
@@ -18,6 +19,7 @@
 #include "compat/rose_compat_am.h"	/* first: see there */
 
 #include "fmgr.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -32,6 +34,9 @@
 
 /* After so many questions it is known whether values come again. */
 #define MEMO_SAMPLE		256
+
+/* Bytes of a pattern. */
+#define PATTERN_MOST	256
 
 typedef struct TextMemo
 {
@@ -60,7 +65,7 @@ is_equality(Oid function)
 }
 
 static bool
-is_known(Oid function)
+is_comparison(Oid function)
 {
 	switch (function)
 	{
@@ -70,37 +75,70 @@ is_known(Oid function)
 		case F_TEXT_LE:
 		case F_TEXT_GT:
 		case F_TEXT_GE:
-		case F_TEXTLIKE:
-		case F_TEXTNLIKE:
-		case F_TEXTICLIKE:
-		case F_TEXTICNLIKE:
-		case F_TEXTREGEXEQ:
-		case F_TEXTREGEXNE:
-		case F_TEXTICREGEXEQ:
-		case F_TEXTICREGEXNE:
-		case F_STARTS_WITH:
 		case F_BPCHAREQ:
 		case F_BPCHARNE:
 		case F_BPCHARLT:
 		case F_BPCHARLE:
 		case F_BPCHARGT:
 		case F_BPCHARGE:
-		case F_BPCHARLIKE:
-		case F_BPCHARNLIKE:
 			return true;
 		default:
 			return false;
 	}
 }
 
+static bool
+is_match(Oid function)
+{
+	switch (function)
+	{
+		case F_TEXTLIKE:
+		case F_TEXTNLIKE:
+		case F_BPCHARLIKE:
+		case F_BPCHARNLIKE:
+			return true;
+		case F_TEXTICLIKE:
+		case F_TEXTICNLIKE:
+			/* they make wide characters, and the system's locales do not know all of other encodings */
+			return GetDatabaseEncoding() == PG_UTF8 || pg_database_encoding_max_length() == 1;
+		default:
+			return false;
+	}
+}
+
+/* No error whatever it is matched with.  Backslashes are no part of other characters in servers' encodings. */
+static bool
+is_safe_pattern(const Node *pattern)
+{
+	const Const *constant = (const Const *) pattern;
+	const text *string;
+	int			length;
+	int			escapes = 0;
+
+	if (!IsA(pattern, Const) || constant->constisnull)
+		return false;
+	string = DatumGetTextPP(constant->constvalue);
+	length = VARSIZE_ANY_EXHDR(string);
+	/* the matcher calls itself for each % */
+	if (length > PATTERN_MOST)
+		return false;
+	while (escapes < length && VARDATA_ANY(string)[length - 1 - escapes] == '\\')
+		escapes++;
+	return escapes % 2 == 0;
+}
+
 bool
-rose_node_filter_text_takes(const OpExpr *op, bool *may_fail)
+rose_node_filter_text_takes(const OpExpr *op, int column, bool *not_first)
 {
 	Oid			function = get_opcode(op->opno);
+	bool		deterministic = OidIsValid(op->inputcollid) && get_collation_isdeterministic(op->inputcollid);
 
-	*may_fail = !is_equality(function) || !OidIsValid(op->inputcollid) ||
-		!get_collation_isdeterministic(op->inputcollid);
-	return is_known(function);
+	*not_first = !is_equality(function) || !deterministic;
+	if (is_comparison(function))
+		return OidIsValid(op->inputcollid);
+	if (!deterministic)
+		return false;
+	return function == F_STARTS_WITH || (column == 0 && is_match(function) && is_safe_pattern(lsecond(op->args)));
 }
 
 RoseNodeFilterText *

@@ -19,8 +19,11 @@
 /* What is done with each value of a text column. */
 typedef struct RoseNodeFilterText RoseNodeFilterText;
 
-/* Is it an operator that is known here?  *may_fail: for some values, or for any. */
-extern bool rose_node_filter_text_takes(const OpExpr *op, bool *may_fail);
+/*
+ * Is it an operator that is known here, and that raises no error for any value?  column: which argument is the column, 0 or 1.
+ * *not_first: it asks a locale of the system, so it is not asked of rows that it need not be.
+ */
+extern bool rose_node_filter_text_takes(const OpExpr *op, int column, bool *not_first);
 
 /* In the current context; column: which argument is the column, 0 or 1. */
 extern RoseNodeFilterText *rose_node_filter_text_create(const OpExpr *op, int column);

@@ -9,8 +9,8 @@
  *
  * What is evaluated.  What a column is compared with is evaluated once a (re)scan, and not before a row has come to
  * where an expression of core's would evaluate it: it may fail, or be a subquery.  So each filter gets the
- * rows that still need it, and does nothing if there are none.  Comparisons of words cannot fail; functions of texts may, and are
- * called for rows that need them alone (rose_node_filter_text.c).
+ * rows that still need it, and does nothing if there are none.  Comparisons of words cannot fail, nor can the
+ * functions of texts that are called here (rose_node_filter_text.c): the consumer may want the first rows of a vector only.
  *
  * Which conditions may be checked before others is for rose_node_clauses.c.
  *
