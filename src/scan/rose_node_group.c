@@ -591,7 +591,7 @@ skip_groups(RoseNodeGroup *group)
 		agg++;
 	for (; group->at < group->end; group->at++, group->skipped++)
 	{
-		if (rose_node_top_wants(group->top, rose_node_cell_number(agg->kind, agg->cells, group->at)))
+		if (rose_node_top_wants(group->top, rose_node_cell_number(agg->kind, table->aggs[agg->same].cells, group->at)))
 			break;
 	}
 }
