@@ -274,15 +274,17 @@ is($keeper->run('EXECUTE p(4)'), '0||', '... of nothing');
 
 # ---- what is never parallel ----
 
-sql('CREATE TABLE own AS SELECT * FROM twin_heap.word');
-unlike(sql("$settings; EXPLAIN SELECT ctid, n FROM twin_rose.word"), qr/Gather/, 'names of rows are one backend\'s');
-unlike(sql("$settings; EXPLAIN SELECT n FROM twin_rose.word WHERE ctid > '(0,1)'"), qr/Gather/, '... in conditions, too');
-unlike(sql("$settings; EXPLAIN SELECT n FROM twin_rose.word FOR UPDATE"), qr/Gather/, 'locks of rows');
-unlike(sql("$settings; EXPLAIN UPDATE twin_rose.word SET n = 1"), qr/Gather/, 'changes');
-unlike(sql("$settings; CREATE TEMP TABLE tmp USING rose AS SELECT * FROM twin_heap.word; EXPLAIN SELECT count(*) FROM tmp"), qr/Gather/, 'temporary tables');
-unlike(sql("$settings; ALTER TABLE twin_rose.word SET (parallel_workers = 0); EXPLAIN SELECT count(*) FROM twin_rose.word"), qr/Gather/, 'a table whose option says so');
-like(sql("$settings; RESET parallel_leader_participation; ALTER TABLE twin_rose.word SET (parallel_workers = 1); EXPLAIN SELECT count(*) FROM twin_rose.word"), qr/Workers Planned: 1/, '... or that one is enough');
-unlike(sql('EXPLAIN SELECT count(*) FROM twin_rose.word'), qr/Gather/, 'a small table');
+# what random changes have left of the others may be next to nothing
+sql("CREATE TABLE fixed (n int PRIMARY KEY, t text) USING rose; INSERT INTO fixed SELECT i, md5(i::text) FROM generate_series(1, 5000) i; ANALYZE fixed");
+like(sql("$settings; EXPLAIN SELECT n FROM fixed"), qr/Gather/, 'what may be parallel');
+unlike(sql("$settings; EXPLAIN SELECT ctid, n FROM fixed"), qr/Gather/, 'names of rows are one backend\'s');
+unlike(sql("$settings; EXPLAIN SELECT n FROM fixed WHERE ctid > '(0,1)'"), qr/Gather/, '... in conditions, too');
+unlike(sql("$settings; EXPLAIN SELECT n FROM fixed FOR UPDATE"), qr/Gather/, 'locks of rows');
+unlike(sql("$settings; EXPLAIN UPDATE fixed SET n = 1"), qr/Gather/, 'changes');
+unlike(sql("$settings; CREATE TEMP TABLE tmp USING rose AS SELECT * FROM fixed; EXPLAIN SELECT count(*) FROM tmp"), qr/Gather/, 'temporary tables');
+unlike(sql("$settings; ALTER TABLE fixed SET (parallel_workers = 0); EXPLAIN SELECT count(*) FROM fixed"), qr/Gather/, 'a table whose option says so');
+like(sql("$settings; RESET parallel_leader_participation; ALTER TABLE fixed SET (parallel_workers = 1); EXPLAIN SELECT count(*) FROM fixed"), qr/Workers Planned: 1/, '... or that one is enough');
+unlike(sql('EXPLAIN SELECT count(*) FROM fixed'), qr/Gather/, 'a small table');
 
 is(sql("SELECT count(*) FROM rose.check($_)"), 0, "nothing is wrong with $_") foreach map { trees($_) } @names;
 $_->end foreach $both, $beside, $churn, $keeper;
