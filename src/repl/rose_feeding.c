@@ -121,7 +121,9 @@ require_published(RoseTree *tree)
 
 	if (!OidIsValid(tree->shared->fed_by))
 		return;
-	rose_epoch_publish_committed(tree);
+	/* also where nothing was left to spill, as of a batch that was given up: then there is no run that waits */
+	if (rose_apply.progress.epoch > 0)
+		rose_epoch_publish(tree, tree->shared->fed_by, rose_apply.progress.epoch);
 	published = rose_c0_is_empty(&tree->shared->c0);
 	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)

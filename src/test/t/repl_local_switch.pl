@@ -156,7 +156,7 @@ foreach my $to ('upstream', 'local')
 	is(difference(), '', "$to");
 }
 
-# --- to and fro beside a workload; not with crashes right behind it, after which an index may wait for an epoch that never comes (README.md)
+# --- to and fro beside a workload, with crashes
 my $script = $upstream->basedir . '/load.sql';
 append_to_file($script, <<SQL);
 \\set a random(1, 200)
@@ -175,6 +175,7 @@ foreach my $round (1 .. $rounds)
 	{
 		usleep(1_000_000 * random_between(0, 0.3));
 		become($to);
+		crash_and_restart($replica) if int(rand(2));
 	}
 	$pgbench->finish or diag($err);
 	streams();
