@@ -112,18 +112,22 @@ indexes_fit(Relation rel)
 	return fit;
 }
 
-/* A worker tries again. */
+/*
+ * All that was applied is in a committed epoch, which may be left to be published.  What else is in memory or in pending runs,
+ * is of batches that were given up after it, and no epoch would come any more for that.  A worker tries again.
+ */
 static void
-require_published(RoseTree *tree)
+end_epochs(RoseTree *tree)
 {
+	Oid			subid = tree->shared->fed_by;
+	uint64		none = rose_apply.progress.epoch + 1;
 	const RoseManifest *manifest;
 	bool		published;
 
-	if (!OidIsValid(tree->shared->fed_by))
+	if (!OidIsValid(subid))
 		return;
-	/* also where nothing was left to spill, as of a batch that was given up: then there is no run that waits */
-	if (rose_apply.progress.epoch > 0)
-		rose_epoch_publish(tree, tree->shared->fed_by, rose_apply.progress.epoch);
+	(void) rose_spill(tree, subid, none);
+	rose_epoch_publish(tree, subid, none);
 	published = rose_c0_is_empty(&tree->shared->c0);
 	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
@@ -146,7 +150,7 @@ feed_tree(RoseTree *tree, Oid subid)
 
 	rose_apply.blame.certain = false;
 	if (rose_apply.sub->logged)
-		require_published(tree);
+		end_epochs(tree);
 	else
 		rose_spill(tree, InvalidOid, 0);
 	rose_apply.blame.certain = blame;

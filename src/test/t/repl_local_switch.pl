@@ -15,10 +15,10 @@ plan skip_all => 'the stand-in has no durability of its own' if $ENV{ROSE_STANDI
 my $rounds = $ENV{SWITCH_ROUNDS} // 4;
 my $seed = seed_random('SWITCH_SEED');
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = upstream_node();
+my $upstream = upstream_node('logical_decoding_work_mem = 64kB');
 my $replica = rose_node('replica', "rose.spill_interval = '1h'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '100ms'", 'allow_in_place_tablespaces = on');
 my $conninfo = $upstream->connstr('postgres');
-my @tables = qw(keyed journal parts);
+my @tables = qw(keyed journal parts narrow);
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
@@ -45,10 +45,10 @@ sub difference
 	return join "\n", @problems;
 }
 
-up('CREATE TABLE keyed (id int PRIMARY KEY, n int, v text); CREATE TABLE journal (id int, n int); CREATE TABLE parts (id int PRIMARY KEY, n int)');
+up('CREATE TABLE keyed (id int PRIMARY KEY, n int, v text); CREATE TABLE journal (id int, n int); CREATE TABLE parts (id int PRIMARY KEY, n int); CREATE TABLE narrow (id int PRIMARY KEY, n int)');
 up("INSERT INTO keyed SELECT g, g, 'v' || g FROM generate_series(1, 200) g; INSERT INTO journal SELECT g, g FROM generate_series(1, 50) g; INSERT INTO parts SELECT g, g FROM generate_series(1, 200) g");
 up('CREATE PUBLICATION p FOR TABLE ' . join ', ', @tables);
-down('CREATE TABLE keyed (id int PRIMARY KEY, n int, v text) USING rose; CREATE INDEX keyed_n ON keyed (n); CREATE TABLE journal (id int, n int) USING rose');
+down('CREATE TABLE keyed (id int PRIMARY KEY, n int, v text) USING rose; CREATE INDEX keyed_n ON keyed (n); CREATE TABLE journal (id int, n int) USING rose; CREATE TABLE narrow (id int PRIMARY KEY, n smallint) USING rose');
 down('CREATE TABLE parts (id int PRIMARY KEY, n int) PARTITION BY RANGE (id); CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (1) TO (100) USING rose; CREATE TABLE parts_rest PARTITION OF parts DEFAULT USING rose');
 down("SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])");
 down("SELECT rose.wait_for_sync('s', $timeout)");
@@ -140,6 +140,40 @@ is(down('SELECT blocked_reason FROM rose.stat_subscription'), 'origin_missing', 
 down("SELECT rose.alter_subscription('s', accept => 'resync')");
 down("SELECT rose.wait_for_sync('s', $timeout)");
 is(difference(), '', 'copied again');
+
+# --- what a batch that was given up has left in memory is in no epoch, and in nobody's way
+foreach my $way ('in one transaction', 'streamed')
+{
+	become('upstream');
+	caught_up();
+	down("SELECT rose.spill('keyed')");
+	down("SELECT rose.alter_subscription('s', streaming => " . ($way eq 'streamed' ? 'true' : 'false') . ')');
+	up("BEGIN; INSERT INTO keyed SELECT g, g, 'given up' FROM generate_series(20001, 25000) g; INSERT INTO parts SELECT g, 100000 FROM generate_series(20001, 25000) g; INSERT INTO narrow VALUES (" . ($way eq 'streamed' ? 2 : 1) . ", 100000); COMMIT");
+	until_down("SELECT last_error ~ 'out of range' FROM rose.stat_subscription");
+	become('local');
+	down('ALTER TABLE narrow ALTER n TYPE int');
+	streams();
+	change();
+	is(difference(), '', "given up, $way");
+	up('DELETE FROM keyed WHERE id > 20000; DELETE FROM parts WHERE id > 20000; DELETE FROM narrow');
+	caught_up();
+	down('ALTER TABLE narrow ALTER n TYPE smallint');
+}
+
+# nor is what a transaction in progress upstream has sent so far
+foreach my $to ('upstream', 'local')
+{
+	my $session = RoseTest::Session->new($upstream);
+
+	$session->run("BEGIN; INSERT INTO keyed SELECT g, g, repeat('in progress', 10) FROM generate_series(30001, 40000) g");
+	until_down("SELECT stream_bytes > 0 FROM rose.stat_subscription");
+	become($to);
+	change();
+	$session->run('COMMIT');
+	$session->end;
+	is(difference(), '', "to $to beside a transaction in progress");
+	up('DELETE FROM keyed WHERE id > 20000');
+}
 
 # --- rolled back
 foreach my $to ('upstream', 'local')
