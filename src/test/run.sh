@@ -14,6 +14,8 @@
 # TEST_PRELOAD names libraries to preload into the servers (sanitize.sh).
 # TEST_JOBS says how many TAP files run at a time (default: one for each core, and
 # one more, for they wait a lot). What they say is shown when they have ended.
+# ROSE_SEED=random gives tests that make up what they do other seeds each time, ROSE_SEED=N those of N. Without it
+# the same is run as last time, so whoever tries a change sees what the change does.
 # EXTRA_CONF names a file of further settings for the test clusters.
 set -u
 
@@ -182,7 +184,7 @@ with_tap()
 		"TESTDIR=$COPY" "TESTDATADIR=$COPY/tmp_check" "TESTLOGDIR=$COPY/tmp_check/log" \
 		"PATH=$PG_BIN:$PATH" "PG_REGRESS=$PGXS_SRC/test/regress/pg_regress" \
 		"PERL5LIB=$PGXS_SRC/test/perl:$COPY/src/test/perl:$COPY/$(dirname "$file")" "TEMP_CONFIG=$COPY/src/test/test.conf" \
-		"ROSE_STANDIN=$ROSE_STANDIN" "ROSE_INITDB=$COPY/initdb" PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
+		"ROSE_STANDIN=$ROSE_STANDIN" "ROSE_INITDB=$COPY/initdb" PERL_HASH_SEED=0 PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-120}" \
 		prove --verbose --timer "$file"
 }
 

@@ -9,7 +9,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
-use File::Basename qw(dirname);
+use File::Basename qw(basename dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
@@ -420,13 +420,19 @@ sub table_hash
 		  . " FROM (SELECT md5(t::text) AS h FROM $table t) s");
 }
 
-# Seeds rand() from the environment variable, or from the clock, and says how to
-# run the same again.
+# Seeds rand() and says how to run the same again: the environment variable, or a seed of this file's own, which is another one with
+# another ROSE_SEED, and each time with ROSE_SEED=random.
 sub seed_random
 {
 	my ($variable) = @_;
-	my $seed = $ENV{$variable} // (int(time() * 1000) % 1_000_000_000);
+	my $base = $ENV{ROSE_SEED} // 0;
+	my $seed = $base eq 'random' ? int(time() * 1000) % 1_000_000_000 : $base;
 
+	if ($base ne 'random')
+	{
+		$seed = ($seed * 31 + ord) % 1_000_000_007 foreach split //, basename($0) . $variable;
+	}
+	$seed = $ENV{$variable} // $seed;
 	srand($seed);
 	Test::More::diag("$variable=$seed");
 	return $seed;

@@ -13,7 +13,7 @@ plan skip_all => 'the stand-in has no memory' if $ENV{ROSE_STANDIN};
 
 my $node = rose_node('arrival', "rose.memtable_size = '64MB'", "rose.spill_interval = '1h'", 'rose.max_merge_workers = 0', 'autovacuum = off', 'max_prepared_transactions = 2');
 my $steps = $ENV{ROSE_ARRIVAL_STEPS} // 250;
-my $seed = $ENV{ROSE_SEED} // 4711;
+my $seed = seed_random('ARRIVAL_SEED');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub any { return $_[ int(rand(@_)) ] }
@@ -22,8 +22,6 @@ stop_points_create($node);
 my $keeper = RoseTest::Session->new($node);
 # small tables, too; and how often batches are read so
 $keeper->run("SELECT stop_at('arrival-small', 'skip', 'any', 0, 0), stop_at('arrival-batch', 'skip', 'any', 0, 0)");
-srand($seed);
-note("seed $seed");
 
 sub batches { return sql("SELECT stop_hits('arrival-batch')") }
 
@@ -277,7 +275,7 @@ sub compare
 
 	return if $session->run($differences) eq '0';
 	$wrong++;
-	diag("$what sees other rows, seed $seed");
+	diag("$what sees other rows, ARRIVAL_SEED=$seed");
 	return;
 }
 
@@ -308,7 +306,7 @@ my %steps = (
 		return if !defined $i;
 		my @all = map { [ split(/\n/, $_) ] } $readers[$i]->{rows}, map { scalar $readers[$i]->run("FETCH ALL FROM $_") } qw(cr ch);
 		my $got = join("\n", sort @{ $all[0] }, @{ $all[1] });
-		$wrong++, diag("a cursor gives other rows, seed $seed") if $got ne join("\n", sort @{ $all[2] });
+		$wrong++, diag("a cursor gives other rows, ARRIVAL_SEED=$seed") if $got ne join("\n", sort @{ $all[2] });
 		$readers[$i]->run('COMMIT');
 		$open[$i] = 0;
 	},

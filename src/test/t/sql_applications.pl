@@ -10,6 +10,7 @@ use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
+seed_random('APPLICATIONS_SEED');
 my $node = rose_node('applications', "statement_timeout = '180s'");
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $is_rose = "relkind IN ('r', 'm') AND relnamespace = 'public'::regnamespace AND relam = (SELECT oid FROM pg_am WHERE amname = 'rose')";

@@ -7,10 +7,12 @@ use warnings;
 
 use FindBin;
 use PostgreSQL::Test::Cluster;
+use RoseTest;
 use Test::More;
 
 # the program is loaded when that of the modules which are to be ready before is
 local $ENV{DIFF_TEMP} = 1;
+local $ENV{DIFF_SEED} = seed_random('DIFF_SEED');
 local $ENV{DIFF_INDEXES} = $ENV{DIFF_INDEXES} // (rand() < 0.5 ? 3 : 0);
 local $ENV{DIFF_STATEMENTS} = $ENV{DIFF_STATEMENTS} // 8000;
 require "$FindBin::RealBin/sql_differential.pl";
