@@ -57,6 +57,7 @@ static const TableAmRoutine table_routine = {
 	.tuple_insert_speculative = rose_tuple_insert_speculative,
 	.tuple_complete_speculative = rose_tuple_complete_speculative,
 	.multi_insert = rose_multi_insert,
+	.finish_bulk_insert = rose_finish_bulk_insert,
 	.tuple_delete = rose_tuple_delete,
 	.tuple_update = rose_tuple_update,
 	.tuple_lock = rose_tuple_lock,

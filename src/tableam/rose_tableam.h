@@ -129,6 +129,7 @@ extern void rose_set_new_file_callback(Relation rel, const RelFileLocator *locat
 									   char persistence, TransactionId *freeze_xid,
 									   MultiXactId *minmulti);
 extern void rose_nontransactional_truncate(Relation rel);
+extern void rose_finish_bulk_insert(Relation rel, int options);
 extern void rose_copy_data(Relation rel, const RelFileLocator *locator);
 extern void rose_copy_for_cluster(Relation old_table, Relation new_table, Relation index,
 								  bool use_sort, TransactionId oldest_xmin,

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/multixact.h"
+#include "access/relation.h"
 #include "access/tupmacs.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
@@ -41,6 +42,8 @@
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
 #include "lsm/tree/rose_duplicate_key.h"
+#include "lsm/tree/rose_feed.h"
+#include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_empty.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_merge.h"
@@ -214,6 +217,37 @@ empty_c0(Relation rel, const char *command)
 	return tree;
 }
 
+/*
+ * A table that a subscription feeds is as read-only with its new file as with the old one, from the first moment on: its worker
+ * may look at it later, or not be there.  Indexes are built after this, and go by the table.
+ */
+static void
+carry_feed(Relation old_rel, Relation new_rel)
+{
+	RoseTree   *old_table = rose_tree_open_any_order(old_rel);
+	Oid			subid = rose_feed_subscription(old_table);
+	bool		logged = OidIsValid(old_table->shared->logged_by);
+
+	if (!OidIsValid(subid))
+		return;
+	/* by epochs C0 is the subscription's, whose rows are durable in another way */
+	rose_feed_begin(logged ? rose_tree_open(new_rel) : empty_c0(new_rel, "ALTER TABLE"), subid, logged);
+}
+
+/* ALTER TABLE has all rows in a file that takes the place of an old one. */
+void
+rose_finish_bulk_insert(Relation rel, int options)
+{
+	Relation	old;
+
+	if (!OidIsValid(rel->rd_rel->relrewrite))
+		return;
+	old = relation_open(rel->rd_rel->relrewrite, NoLock);
+	if (rose_relation_is_rose(old))
+		carry_feed(old, rel);
+	relation_close(old, NoLock);
+}
+
 /* ALTER TABLE ... SET TABLESPACE: the same blocks in another file. */
 void
 rose_copy_data(Relation rel, const RelFileLocator *locator)
@@ -321,6 +355,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	else
 		*num_tuples = (double) rose_rewrite(old_table, new_table);
 	rose_settled_all(new_rel, &new_table->shared->store);
+	carry_feed(old_rel, new_rel);
 	*tups_vacuumed = 0;
 	*tups_recently_dead = 0;
 }
