@@ -129,6 +129,7 @@ lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
 {
 	const RoseRow *row;
 	bool		committed;
+	uint64		ordinal = 0;	/* of the PARTIAL that is completed */
 
 	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)
 	{
@@ -150,14 +151,14 @@ lookup_descend(RoseLookup *lookup, RoseVisibility *vis, bool serializable)
 			if (!rose_partial_add(&lookup->partial, row))
 				continue;
 			rose_partial_finish(&lookup->partial, &lookup->row, lookup->key);
+			lookup->row.ordinal = ordinal;
 			return &lookup->row;
 		}
 		lookup_note_origin(lookup);
 		lookup->row = *row;
-		if (lookup->in_component)
-			lookup->row.ordinal = row->ordinal;
 		if (row->version.op == ROSE_OP_PUT)
 			return &lookup->row;
+		ordinal = row->ordinal;
 		rose_partial_start(&lookup->partial, row);
 		rose_key_reader_repeat_from(lookup->reader, row->version.seq);
 		ROSE_STOP_POINT("lookup-partial");
