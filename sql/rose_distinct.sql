@@ -142,6 +142,11 @@ SET rose.aggregate_memory = '16kB';
 SELECT rdi_chosen('SELECT count(DISTINCT x) FROM rdi_many') AS plain, rdi_chosen('SELECT k, count(*), count(DISTINCT x % 4) FROM rdi_many GROUP BY k') AS groups;
 SELECT count(DISTINCT x) FROM rdi_many WHERE id > 0;
 SELECT 80018 / count(DISTINCT x) FROM rdi_many;
+-- begun, and then by rows
+SET rose.aggregate_sample = 5000;
+SELECT rdi_chosen('SELECT count(DISTINCT x) FROM rdi_many'), rdi_chosen('SELECT k, count(DISTINCT x) FROM rdi_many GROUP BY k');
+SELECT 80018 / count(DISTINCT x) FROM rdi_many;
+RESET rose.aggregate_sample;
 SELECT lo, n, d FROM generate_series(0, 39000, 13000) lo, LATERAL (SELECT count(*) AS n, count(DISTINCT x) AS d FROM rdi_many WHERE id > lo) s;
 SELECT lo, n, d FROM generate_series(39900, 39999, 40) lo, LATERAL (SELECT count(*) AS n, count(DISTINCT x) AS d FROM rdi_many WHERE id > lo) s;
 SELECT k, count(DISTINCT x), max(x) FROM rdi_many GROUP BY k ORDER BY k;

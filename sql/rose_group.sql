@@ -290,6 +290,7 @@ BEGIN
 END $$;
 SELECT * FROM rgr_chosen('SELECT runs, count(*), sum(few) FROM rgr_many GROUP BY runs');
 SELECT * FROM rgr_chosen('SELECT k, t, count(*) FROM rgr_wrong GROUP BY k, t');
+SELECT * FROM rgr_chosen('SELECT k * interval ''1 s'', count(*) FROM rgr_wrong GROUP BY 1');
 SELECT * FROM rgr_chosen('SELECT k, sum(id) FROM rgr_wrong GROUP BY k');
 -- in order: with two rows of each group there may be a choice, by what is added up
 CREATE TABLE rgr_pairs (a int, b int, c int8, PRIMARY KEY (a, b)) USING rose;

@@ -82,7 +82,7 @@ EXPLAIN (COSTS off) SELECT k, count(*), avg(i8) FROM rwh GROUP BY k HAVING count
 SELECT k, count(*), avg(i8) FROM rwh GROUP BY k HAVING count(*) > 1 ORDER BY 2 DESC, 1 LIMIT 3;
 SELECT k, count(*), avg(i8) FROM rwh_heap GROUP BY k HAVING count(*) > 1 ORDER BY 2 DESC, 1 LIMIT 3;
 SELECT line FROM rwh_plan('SELECT c, b, count(*) FROM rwh GROUP BY c, b ORDER BY count(*) DESC, c LIMIT 3') line WHERE line ~ 'First';
--- how much fits is seen when it is done; what is equal and has other bytes is core's
+-- also what does not fit; what is equal and has other bytes is core's
 SET rose.aggregate_memory = '64kB';
 SELECT rwh_finished('SELECT k % 100, count(*) FROM rwh GROUP BY k % 100') AS fits, rwh_finished('SELECT k % 2000, count(*) FROM rwh GROUP BY k % 2000') AS does_not;
 SET rose.aggregate_memory = -1;

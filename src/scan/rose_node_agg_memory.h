@@ -14,6 +14,10 @@
 
 #include "utils/memutils.h"
 
+/* Blocks of it are small: who bounds it is not told of the next one before it is there. */
+#define ROSE_AGG_FIRST_BLOCK	1024
+#define ROSE_AGG_MAX_BLOCK		(8 * 1024)
+
 /* Of all states that are forgotten together. */
 typedef struct RoseNodeAggMemory
 {
@@ -25,8 +29,7 @@ static inline MemoryContext
 rose_node_agg_memory(RoseNodeAggMemory *memory)
 {
 	if (memory->context == NULL)
-		memory->context = AllocSetContextCreate(memory->parent, "rose aggregate states",
-												ALLOCSET_DEFAULT_SIZES);
+		memory->context = AllocSetContextCreate(memory->parent, "rose aggregate states", 0, ROSE_AGG_FIRST_BLOCK, ROSE_AGG_MAX_BLOCK);
 	return memory->context;
 }
 

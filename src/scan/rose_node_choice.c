@@ -14,12 +14,12 @@
  *
  * Who has retreated does not try again when it is run again.  What the first plan has in memory stays until the end.
  *
- * Groups that are known to be told apart as core tells them apart are whole if they all fit into memory, and if they come in order.  Then there is nothing to put
- * together, and they are finished here (rose_node_finish.c); core's Finalize Aggregate is run only if they did not fit.  So it is worth grouping also
- * where groups have few rows.
+ * Groups that are known to be told apart as core tells them apart are given out whole: if they do not all fit into memory, rows go to tapes (rose_node_group_spill.c).  Then there is
+ * nothing to put together, and they are finished here (rose_node_finish.c); core's Finalize Aggregate is not run.  So it is worth grouping also where groups
+ * have few rows, or where there are many, and a Rose Aggregate does not retreat from these.
  *
  * The first plan may also be one that is good for whole groups alone: of distinct values core counts as many as there are groups, if none comes twice
- * (rose_node_distinct_paths.c).  Then a Rose Aggregate retreats that would have to give out parts.
+ * (rose_node_distinct_paths.c).
  *
  * Forward only; one process.  Backend-local; planning takes locks before us.
  *
@@ -224,10 +224,17 @@ choice_begin(CustomScanState *css, EState *estate, int eflags)
 	rose_node_group_pass_reset(choice->group);
 	kind = list_nth_int(plan->custom_private, ROSE_CHOICE_KIND);
 	choice->group->must_be_whole = choice->group->whole_pays = kind == ROSE_CHOICE_WHOLE;
-	if (kind != ROSE_CHOICE_FINISH || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
 		return;
-	choice->finish = rose_node_finish_create(&css->ss.ps, choice->vectors);
-	choice->group->whole_pays = choice->finish != NULL;
+	if (kind == ROSE_CHOICE_FINISH)
+	{
+		choice->finish = rose_node_finish_create(&css->ss.ps, choice->vectors);
+		choice->group->whole_pays = choice->finish != NULL;
+	}
+	if (choice->group->whole_pays)
+		rose_node_group_spill_init(choice->group);
+	if (kind != ROSE_CHOICE_FINISH)
+		return;
 	choice->group->top_target = list_nth_int(plan->custom_private, ROSE_CHOICE_COLUMN);
 	if (choice->finish != NULL && list_nth_int(plan->custom_private, ROSE_CHOICE_LIMIT) > 0)
 		choice->top = rose_node_top_create(list_nth_int(plan->custom_private, ROSE_CHOICE_LIMIT),
@@ -240,7 +247,7 @@ is_plain(const RoseNodeChoice *choice)
 	return castNode(Agg, choice->vectors->plan)->aggstrategy == AGG_PLAIN;
 }
 
-/* Groups are made, as far as they fit; if all do, they are finished here. */
+/* Groups are made, as far as they fit; if each is whole, they are finished here. */
 static void
 find_finisher(RoseNodeChoice *choice)
 {

@@ -30,8 +30,8 @@ extern bool rose_node_choice_is_safe(const RelOptInfo *input, const RelOptInfo *
 typedef enum RoseNodeChoiceKind
 {
 	ROSE_CHOICE_PARTS,			/* put together, whatever comes */
-	ROSE_CHOICE_FINISH,			/* the same, but those that fit into memory, or come in order, are core's: they need not be put together */
-	ROSE_CHOICE_WHOLE			/* it is good for such groups alone, and gives out nothing before it has seen all */
+	ROSE_CHOICE_FINISH,			/* the same, but each is given out once, and is what core takes for one: they need not be put together */
+	ROSE_CHOICE_WHOLE			/* it is good for such groups alone */
 } RoseNodeChoiceKind;
 
 /* Is there to be a choice for groups of this table? */

@@ -21,11 +21,13 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "utils/spccache.h"
 
 #include "scan/rose_node_group.h"
+#include "scan/rose_node_group_tapes.h"
 #include "scan/rose_node_quals.h"
 #include "scan/rose_node_scan.h"
 
@@ -52,6 +54,18 @@
 
 /* The same: giving out a group. */
 #define GROUPS_PART			2
+
+/* Of cpu_tuple_cost: a row of a group that there is no room for, written and read again. */
+#define SPILL_PART			1.0
+
+/* Pages of a temporary file: so much of them is not read in order, as core has it of sorts. */
+#define SPILL_RANDOM_PART	0.25
+
+/* Beside its columns, such a row has so many bytes. */
+#define SPILL_HEAD			8
+
+/* Of the memory for groups one page in so many is a partition's. */
+#define SPILL_PARTITIONS	8
 
 /* Who keeps rows in order takes what is in memory in an order that memory is slower in. */
 #define ORDER_FACTOR		1.02
@@ -217,4 +231,27 @@ rose_node_cost_groups(PlannerInfo *root, CustomPath *path, const Path *scan, dou
 		path->path.startup_cost = scan->startup_cost + (path->path.total_cost - scan->startup_cost) *
 			Min(1, ROSE_GROUP_ORDERED_GROUPS / Max(ngroups, 1));
 	path->path.total_cost += ngroups * (cpu_tuple_cost + GROUPS_PART * cpu_operator_cost);
+}
+
+/* How often a row is written, on average. */
+static double
+count_writes(double bytes)
+{
+	double		limit = get_hash_memory_limit();
+	double		partitions = Min(Max(limit / SPILL_PARTITIONS / BLCKSZ, ROSE_TAPES_MIN_PARTITIONS), ROSE_TAPES_MAX_PARTITIONS);
+	double		levels = ceil(log(bytes / limit) / log(partitions));
+
+	return bytes <= limit ? 0 : Max(levels, 1) - limit / bytes;
+}
+
+void
+rose_node_cost_spill(CustomPath *path, const Path *scan, double bytes)
+{
+	double		rows = scan->rows * count_writes(bytes);
+	double		pages = rows * (SPILL_HEAD + scan->pathtarget->width) / BLCKSZ;
+	Cost		once = pages * (seq_page_cost * (1 - SPILL_RANDOM_PART) + random_page_cost * SPILL_RANDOM_PART) +
+		rows * SPILL_PART * cpu_tuple_cost / 2;
+
+	path->path.startup_cost += once;
+	path->path.total_cost += 2 * once;
 }

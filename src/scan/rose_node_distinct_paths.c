@@ -12,8 +12,9 @@
  * core puts together what is equal by the type's function.  Nor does anything on memory, or on how many groups there are: where groups are nearly
  * as many as rows, rows are passed on (rose_node_group_pass.c), which is what core would have got.
  *
- * If all groups fit into memory, and bytes tell what is equal, each comes once: then core need not sort values to find those that are distinct, and aggregates
- * without DISTINCT say the same.  That is another plan, which is tried first of a large table; the first one is fallen back on (rose_node_choice.c).
+ * If bytes tell what is equal, each group may come once, as rows of groups that do not fit into memory go to tapes (rose_node_group_spill.c): then core need
+ * not sort values to find those that are distinct, and aggregates without DISTINCT say the same.  That is another plan, of a large table, which has the first
+ * one to fall back on (rose_node_choice.c).
  *
  * Backend-local; planning takes locks before us.
  *
@@ -298,7 +299,10 @@ typedef struct DistinctRequest
 	double		nresults;		/* ... and without */
 } DistinctRequest;
 
-/* The groups of the scan's rows, by keys and what is distinct. */
+/*
+ * The groups of the scan's rows, by keys and what is distinct.  That some may go to tapes costs nothing: core says of its own plan that it costs nothing to
+ * sort the rows of a group, which go to the disk just as well.
+ */
 static CustomPath *
 groups_path(const DistinctRequest *request, CustomPath *scan)
 {
@@ -378,7 +382,7 @@ rose_node_distinct_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *g
 	set_pathtarget_cost_width(root, parts.target);
 	if ((!whole && request.ngroups * MIN_ROWS_PER_GROUP > input->rows) ||
 		list_length(parts.target->exprs) > ROSE_VEC_GROUP_COLUMNS ||
-		!rose_node_group_fits_memory(parts.target, request.ngroups))
+		(!whole && !rose_node_group_fits_memory(parts.target, request.ngroups)))
 		return;
 	if (parts.result != grouped->reltarget)
 		set_pathtarget_cost_width(root, parts.result);

@@ -11,6 +11,7 @@
  * What is given out are partial states, for core's Finalize Aggregate above, which takes any number of them for a group.  So memory is
  * bounded without a file: when there is no room for more groups, those that are there are given out, and the table begins empty.
  * Where grouping does not make fewer of them, rows are passed on, each as a state of its own (rose_node_group_pass.c).
+ * Where each group is to be given out once, rows of groups that there is no room for go to tapes instead (rose_node_group_spill.c).
  *
  * Where groups are by the first columns of the table's key, and the scan is in its order, a group is complete when the next one
  * comes.  Groups are given out in that order, and one stays.
@@ -78,6 +79,8 @@ add_column(RoseNodeGroup *group, const Node *node, bool takes_decimals, RoseNode
 
 	if (expr != NULL && !counts)
 		expr->wants_values = true;
+	if (!counts && node != NULL)
+		group->columns.columns[number].wanted = true;
 	return number;
 }
 
@@ -149,14 +152,6 @@ make_arrays(RoseNodeGroup *group)
 	group->run_groups = palloc(n / SHORT_RUN_ROWS * sizeof(uint32));
 }
 
-static Size
-memory_limit(void)
-{
-	if (rose_node_aggregate_memory >= 0)
-		return (Size) rose_node_aggregate_memory * 1024;
-	return get_hash_memory_limit();
-}
-
 static void
 group_begin(CustomScanState *css, EState *estate, int eflags)
 {
@@ -185,7 +180,7 @@ group_begin(CustomScanState *css, EState *estate, int eflags)
 	}
 	make_arrays(group);
 	rose_node_group_pass_init(group);
-	rose_node_group_table_init(&group->table, memory_limit());
+	rose_node_group_table_init(&group->table, rose_node_group_table_limit());
 }
 
 /* ---- keys of the rows at hand ---- */
@@ -194,48 +189,31 @@ group_begin(CustomScanState *css, EState *estate, int eflags)
 static bool
 next_rows(RoseNodeGroup *group)
 {
+	bool		reading = rose_node_group_spill_is_reading(group);
+
 	group->nrows = group->taken = 0;
-	if (group->ended || !rose_node_agg_next_rows(group->scan))
+	if (group->ended || !(reading ? rose_node_group_spill_next_rows(group) : rose_node_agg_next_rows(group->scan)))
 	{
 		group->ended = true;
 		return false;
 	}
 	ResetExprContext(group->css.ss.ps.ps_ExprContext);
-	group->nrows = group->scan->rows.n;
-	rose_node_group_columns_start(&group->columns, &group->scan->rows);
+	if (!reading)
+	{
+		group->nrows = group->scan->rows.n;
+		rose_node_group_columns_start(&group->columns, &group->scan->rows);
+	}
 	for (int k = 0; k < group->table.nkeys; k++)
 		rose_node_group_key_start(&group->table.keys[k]);
 	return true;
 }
 
-/* Which keys of rows [from, to) are NULL; false: none is. */
-static bool
-find_flags(RoseNodeGroup *group, int from, int to)
-{
-	bool		any = false;
-
-	for (int k = 0; k < group->table.nkeys; k++)
-	{
-		const RoseNodeGroupColumn *column = &group->columns.columns[group->table.keys[k].column];
-
-		if (!column->any_null)
-			continue;
-		if (!any)
-			memset(group->flags, 0, (to - from) * sizeof(uint32));
-		any = true;
-		for (int i = from; i < to; i++)
-			group->flags[i - from] |= (uint32) column->nulls[i] << k;
-	}
-	return any;
-}
-
-/* Words of rows from group->taken on; returns behind which row there is too much in memory, or all of them are there. */
+/* Words of rows from group->taken on; returns behind which row there is too much in memory, or to: all of them are there. */
 static int
-make_keys(RoseNodeGroup *group, Size rest)
+make_keys(RoseNodeGroup *group, int to, Size rest)
 {
 	RoseNodeGroupTable *table = &group->table;
 	int			from = group->taken;
-	int			to = group->nrows;
 	MemoryContext old = MemoryContextSwitchTo(group->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 
 	for (int k = 0; k < table->nkeys; k++)
@@ -248,7 +226,7 @@ make_keys(RoseNodeGroup *group, Size rest)
 	}
 	MemoryContextSwitchTo(old);
 	group->keys.nwords = table->nkeys;
-	group->keys.flags = find_flags(group, from, to) ? group->flags : NULL;
+	rose_node_group_find_flags(group, from, to);
 	return to;
 }
 
@@ -310,7 +288,8 @@ find_stored_runs(RoseNodeGroup *group, int n)
 	AttrNumber	attno = group->columns.columns[key->column].attno;
 	int			nadded;
 
-	if (table->nkeys > 1 || key->kind != ROSE_KEY_WORD || attno == 0 || !rows->all)
+	if (table->nkeys > 1 || key->kind != ROSE_KEY_WORD || attno == 0 || rose_node_group_spill_is_reading(group) ||
+		!rows->all)
 		return -1;
 	group->nruns = rose_batch_runs(rows->batch, attno,
 								   rows->first + group->taken, n, n / SHORT_RUN_ROWS, group->values,
@@ -461,25 +440,51 @@ flush(RoseNodeGroup *group, bool judged)
 	rose_node_group_pass_choose(group, judged);
 }
 
-/* Some of the rows at hand; false: there is no room. */
-static bool
-take_some(RoseNodeGroup *group)
+/* How many of the rows at hand there is room for, whatever their groups are; 0: for none. */
+static int
+make_room(RoseNodeGroup *group)
+{
+	int			n = group->nrows - group->taken;
+
+	if (group->spill != NULL)
+		return rose_node_group_table_make_some_room(&group->table, n);
+	return rose_node_group_table_make_room(&group->table, n, group->ordered ? 1 : 0) ? n : 0;
+}
+
+/* Some of the rows at hand, for which there is room. */
+static int
+take_rows(RoseNodeGroup *group, int n)
 {
 	RoseNodeGroupTable *table = &group->table;
 	uint32		first = table->groups.ngroups;
 	int			from = group->taken;
-	int			n;
 
-	if (!rose_node_group_table_make_room(table, group->nrows - from, group->ordered ? 1 : 0))
-		return false;
-	n = group->nrows - from;
 	if (find_stored_runs(group, n) < 0)
 	{
-		n = make_keys(group, rose_node_group_table_rest(table)) - from;
+		n = make_keys(group, from + n, rose_node_group_table_rest(table)) - from;
 		rose_node_group_table_note(table, &group->columns, first, from, group->added,
 								   find_groups(group, n));
 	}
 	take_aggs(group, from, n);
+	return n;
+}
+
+/* The same, or all of them, if those without room go to tapes; false: there is no room. */
+static bool
+take_some(RoseNodeGroup *group)
+{
+	int			n = rose_node_group_spill_is_writing(group) ? 0 : make_room(group);
+
+	if (n > 0)
+		n = take_rows(group, n);
+	else if (group->spill == NULL)
+		return false;
+	else
+	{
+		if (!rose_node_group_spill_is_writing(group))
+			rose_node_group_spill_start(group);
+		n = rose_node_group_spill_take(group);
+	}
 	group->rows_since += n;
 	group->rows_seen += n;
 	group->taken += n;
@@ -491,8 +496,18 @@ static void
 retreat(RoseNodeGroup *group)
 {
 	rose_node_group_table_forget(&group->table, group->table.groups.ngroups);
+	rose_node_group_spill_reset(group);
 	group->nrows = group->taken = 0;
 	group->ended = group->retreated = true;
+}
+
+/* All rows of the scan, or of the batch, were taken: groups that are there are complete. */
+static bool
+end_rows(RoseNodeGroup *group)
+{
+	group->end = group->table.groups.ngroups;
+	rose_node_group_spill_finish(group);
+	return group->end > 0;
 }
 
 /* Have groups to give out, or rows; false: there are none any more. */
@@ -503,22 +518,21 @@ fill(RoseNodeGroup *group)
 
 	rose_node_group_table_forget(table, group->end);
 	group->at = group->end = 0;
+	if (group->ended && rose_node_group_spill_next_batch(group))
+		group->ended = false;
 	for (;;)
 	{
 		bool		taken;
 
 		if (group->taken == group->nrows && !next_rows(group))
-		{
-			group->end = table->groups.ngroups;
-			return group->end > 0;
-		}
+			return end_rows(group);
 		if (group->passing > 0)
 		{
 			rose_node_group_pass_rows(group);
 			return true;
 		}
 		taken = take_some(group);
-		if (rose_node_group_pass_retreats(group, !taken) || (!taken && group->must_be_whole))
+		if (rose_node_group_pass_retreats(group, !taken))
 		{
 			retreat(group);
 			return false;
@@ -637,6 +651,7 @@ group_rescan(CustomScanState *css)
 
 	ExecClearTuple(css->ss.ss_ScanTupleSlot);
 	rose_node_group_table_forget(&group->table, group->table.groups.ngroups);
+	rose_node_group_spill_reset(group);
 	group->at = group->end = 0;
 	group->nrows = group->taken = 0;
 	group->ended = false;
@@ -650,6 +665,7 @@ group_rescan(CustomScanState *css)
 static void
 group_end(CustomScanState *css)
 {
+	rose_node_group_spill_reset((RoseNodeGroup *) css);
 	ExecEndNode(&((RoseNodeGroup *) css)->scan->css.ss.ps);
 }
 

@@ -67,6 +67,9 @@ typedef struct RoseNodeGroupColumn
 	AttrNumber	attno;			/* 0: none */
 	RoseNodeExpr *expr;			/* or NULL; with neither, there are values but where the filter leaves rows out */
 	int			length;			/* of a column's value; -1: it is by reference, and values are Datums */
+	int16		typlen;			/* of its type */
+	bool		by_value;
+	bool		wanted;			/* somebody asks what is in it, not only which are NULL */
 	RoseNodeExpr *filter;		/* rows that it leaves out have NULL; or NULL */
 	bool		loaded;
 	bool		any_null;
@@ -127,6 +130,9 @@ extern void rose_node_group_key_start(RoseNodeGroupKey *key);
 /* Bytes that its values are in. */
 extern Size rose_node_group_key_memory(const RoseNodeGroupKey *key);
 
+/* The same, and what one value more takes beside itself. */
+extern Size rose_node_group_key_needs(const RoseNodeGroupKey *key);
+
 /* A row's value, whose word was made; by reference: a copy of it that stays until values are forgotten. */
 extern Datum rose_node_group_key_kept(const RoseNodeGroupKey *key, Datum value, int64 word);
 
@@ -139,6 +145,18 @@ extern void rose_node_group_key_forget(RoseNodeGroupKey *key, int64 *word);
 /* Make words of rows [from, to); returns the row before which there is too much in memory, more than limit, or to. */
 extern int	rose_node_group_key_words(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column,
 									  int from, int to, Size limit);
+
+/*
+ * The same, but of values that have a word, no others get one: unknown[i] becomes true of row from + i whose value has none.  What is detoasted is
+ * left in the current context.
+ */
+extern void rose_node_group_key_look_up(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int from, int to,
+										bool *unknown);
+
+/*
+ * A hash of a row's value, whose words were made or looked up, and a seed: the same of all values that are equal.  The same of what is detoasted.
+ */
+extern uint64 rose_node_group_key_hash(const RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int row, uint64 seed);
 
 /* The value of a group's key. */
 extern Datum rose_node_group_key_value(const RoseNodeGroupKey *key, const RoseVecGroups *groups,
@@ -171,11 +189,20 @@ typedef struct RoseNodeGroupTable
 	RoseVecDense dense;
 } RoseNodeGroupTable;
 
+/* Bytes that groups may take, with all that they need. */
+extern Size rose_node_group_table_limit(void);
+
 /* keys and aggs are there. */
 extern void rose_node_group_table_init(RoseNodeGroupTable *table, Size limit);
 
 /* Room for n groups more; false: give out those that there are first, all but those that stay. */
 extern bool rose_node_group_table_make_room(RoseNodeGroupTable *table, int n, uint32 stay);
+
+/* The same of as many of n as there is room for; returns how many, or 0. */
+extern int	rose_node_group_table_make_some_room(RoseNodeGroupTable *table, int n);
+
+/* Bytes that it takes, with all that is in it. */
+extern Size rose_node_group_table_bytes(const RoseNodeGroupTable *table);
 
 /* Bytes that keys' values may take beside it. */
 extern Size rose_node_group_table_rest(const RoseNodeGroupTable *table);
@@ -230,6 +257,8 @@ typedef struct RoseNodeGroup
 	int			nruns;			/* 0: nothing is known of runs */
 	bool		spread;			/* found tells rows' groups, also where runs are known */
 
+	struct RoseNodeGroupSpill *spill;	/* for rows of groups that there is no room for; NULL: groups are given out in parts */
+
 	/* what is given out */
 	bool		ended;			/* there are no rows any more */
 	uint32		at;				/* groups before this one were ... */
@@ -248,7 +277,7 @@ typedef struct RoseNodeGroup
 	uint64		passing;		/* rows that are passed on without asking */
 	bool		may_retreat;	/* there is another plan (rose_node_choice.h) ... */
 	bool		retreated;		/* ... which is to be run */
-	bool		must_be_whole;	/* it retreats before it gives out parts of groups */
+	bool		must_be_whole;	/* parts of groups are good for nothing */
 	bool		whole_pays;		/* groups that all fit are worth it, however few rows they have */
 	uint64		sample;			/* rows after which it is asked whether it is; 0: it is not asked any more */
 	bool		wide;			/* states are large, and core takes long to read them */
@@ -261,13 +290,47 @@ typedef struct RoseNodeGroup
 } RoseNodeGroup;
 
 /*
- * Before the first row is asked for: will each group be given out once, as they come in order, or all fit into memory?  To know that, they
- * are made.
+ * Before the first row is asked for: will each group be given out once, as they come in order, or all fit into memory, or go on on tapes?  To know that, they
+ * are made, as far as they fit.
  */
 extern bool rose_node_group_are_whole(RoseNodeGroup *group);
 
 /* Ordered groups that are given out together. */
 #define ROSE_GROUP_ORDERED_GROUPS	1024
+
+/* Which keys of rows [from, to) are NULL, into group->keys.flags (rose_node_group_keys.c).  REQUIRES: they are loaded. */
+extern void rose_node_group_find_flags(RoseNodeGroup *group, int from, int to);
+
+/* --- rows of groups that there is no room for (rose_node_group_spill.c) --- */
+
+/* From now on, before the first row is asked for: groups are given out once, whatever there is room for. */
+extern void rose_node_group_spill_init(RoseNodeGroup *group);
+
+/* Is there no room for more?  Then rows are taken by the next one. */
+extern bool rose_node_group_spill_is_writing(const RoseNodeGroup *group);
+
+/* There is no room for more groups than there are; until the rows end. */
+extern void rose_node_group_spill_start(RoseNodeGroup *group);
+
+/* Take the rest of the rows at hand: those of groups that are there, and others to the tapes.  Returns how many. */
+extern int	rose_node_group_spill_take(RoseNodeGroup *group);
+
+/* There are no rows any more, of the scan or the batch: groups are complete. */
+extern void rose_node_group_spill_finish(RoseNodeGroup *group);
+
+/* Groups were given out.  False: there are no rows on tapes; else they are to be read. */
+extern bool rose_node_group_spill_next_batch(RoseNodeGroup *group);
+
+/* Are rows at hand from tapes?  If so, the next ones; false: there are none. */
+extern bool rose_node_group_spill_is_reading(const RoseNodeGroup *group);
+extern bool rose_node_group_spill_next_rows(RoseNodeGroup *group);
+
+/* There are no rows any more. */
+extern void rose_node_group_spill_reset(RoseNodeGroup *group);
+
+/* What there was so far: batches, 0 if there was room for all groups; bytes of the disk. */
+extern uint64 rose_node_group_spill_batches(const RoseNodeGroup *group);
+extern uint64 rose_node_group_spill_disk(const RoseNodeGroup *group);
 
 /* --- rows that are not grouped (rose_node_group_pass.c) --- */
 
@@ -279,6 +342,9 @@ extern void rose_node_group_pass_reset(RoseNodeGroup *group);
 
 /* Rows were grouped.  True: it is not worth it, as it seems. */
 extern bool rose_node_group_pass_judge(RoseNodeGroup *group);
+
+/* About so many groups are all of the rows of which those that were grouped are the first. */
+extern double rose_node_group_pass_extrapolate(const RoseNodeGroup *group);
 
 /* Rows were grouped; full: and there is no room.  True: nothing was given out, and another plan had better be run. */
 extern bool rose_node_group_pass_retreats(RoseNodeGroup *group, bool full);
@@ -306,7 +372,8 @@ extern double rose_node_group_estimate(PlannerInfo *root, List *exprs, double ro
 /* Is each row a group of its own, whatever is estimated? */
 extern bool rose_node_group_is_row(const RelOptInfo *rel, List *exprs);
 
-/* May so many groups, with what target says, be in memory? */
+/* Bytes that so many groups take in memory, with what target says; and may they? */
+extern double rose_node_group_expected_bytes(const PathTarget *target, double ngroups);
 extern bool rose_node_group_fits_memory(const PathTarget *target, double ngroups);
 
 /* Offer paths that group by the query's GROUP BY; target: of partial aggregates and keys. */

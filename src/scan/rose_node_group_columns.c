@@ -14,6 +14,9 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "nodes/nodeFuncs.h"
+#include "utils/lsyscache.h"
+
 #include "scan/rose_node_group.h"
 
 int
@@ -45,6 +48,9 @@ rose_node_group_columns_add(RoseNodeGroupColumns *columns, TupleDesc desc, const
 		column->length = TupleDescAttr(desc, attno - 1)->attlen;
 	column->values = expr != NULL ? expr->values : palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
 	column->nulls = expr != NULL ? expr->nulls : palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+	column->by_value = true;
+	if (node != NULL)
+		get_typlenbyval(exprType(node), &column->typlen, &column->by_value);
 	return columns->ncolumns++;
 }
 

@@ -42,6 +42,10 @@ show_memory(const RoseNodeGroup *group, ExplainState *es)
 {
 	ExplainPropertyUInteger("Flushes", NULL, group->flushes, es);
 	ExplainPropertyUInteger("Group Memory", "kB", (group->table.peak + 1023) / 1024, es);
+	if (rose_node_group_spill_batches(group) == 0)
+		return;
+	ExplainPropertyUInteger("Batches", NULL, rose_node_group_spill_batches(group), es);
+	ExplainPropertyUInteger("Disk Usage", "kB", rose_node_group_spill_disk(group) / 1024, es);
 }
 
 void

@@ -20,8 +20,9 @@
 
 #define FIRST_SLOTS		64
 
-/* Beside the bytes, of a piece of memory. */
-#define PIECE_COST		32
+/* Blocks of memory are so small, for who bounds it: there is no more of it than is said, but for one of them. */
+#define FIRST_BLOCK		1024
+#define MAX_BLOCK		(32 * 1024)
 
 typedef struct InternSlot
 {
@@ -48,8 +49,7 @@ rose_node_intern_create(void)
 {
 	RoseNodeIntern *intern = palloc0(sizeof(RoseNodeIntern));
 
-	intern->context = AllocSetContextCreate(CurrentMemoryContext, "rose group keys",
-											ALLOCSET_DEFAULT_SIZES);
+	intern->context = AllocSetContextCreate(CurrentMemoryContext, "rose group keys", 0, FIRST_BLOCK, MAX_BLOCK);
 	return intern;
 }
 
@@ -67,6 +67,18 @@ Size
 rose_node_intern_memory(const RoseNodeIntern *intern)
 {
 	return intern->memory;
+}
+
+Size
+rose_node_intern_needs(const RoseNodeIntern *intern)
+{
+	Size		needs = intern->memory;
+
+	if (intern->nused >= intern->nslots / 2)
+		needs += Max(intern->nslots, FIRST_SLOTS) * sizeof(InternSlot);
+	if (intern->nvalues >= intern->values_capacity)
+		needs += Max(intern->values_capacity, FIRST_SLOTS) * sizeof(Datum);
+	return needs;
 }
 
 Datum
@@ -170,7 +182,7 @@ copy_bytes(RoseNodeIntern *intern, const char *bytes, Size length)
 	char	   *copy = MemoryContextAllocHuge(intern->context, length + 1);
 
 	memcpy(copy, bytes, length);
-	intern->memory += length + PIECE_COST;
+	intern->memory += GetMemoryChunkSpace(copy);
 	return copy;
 }
 

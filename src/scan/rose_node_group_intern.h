@@ -34,6 +34,9 @@ extern Datum rose_node_intern_value(const RoseNodeIntern *intern, uint32 number)
 
 extern Size rose_node_intern_memory(const RoseNodeIntern *intern);
 
+/* The same with one more, but for its bytes: tables grow by leaps. */
+extern Size rose_node_intern_needs(const RoseNodeIntern *intern);
+
 /* Forget all. */
 extern void rose_node_intern_reset(RoseNodeIntern *intern);
 

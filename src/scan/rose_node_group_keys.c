@@ -7,6 +7,9 @@
  * vector's value is mostly known by where it stands, and a dictionary's entries are looked up once a vector, not once a row.
  * What stands there is the same until the next rows are at hand.
  *
+ * Where there is no room for more groups values are looked up, and those that are of none are not numbered.  By the hash of its keys a row is with all
+ * others of its group, whatever is numbered when.
+ *
  * Of values that are equal, and differ, that of the group's row that came first is given out, as core does.  They have one number, so those that
  * look otherwise than the first one with it are kept beside it: another key may put them into other groups.
  *
@@ -18,12 +21,16 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "common/hashfn.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 
 #include "compat/rose_compat_varatt.h"
 #include "vector/rose_vec_kernels.h"
 #include "scan/rose_node_group.h"
+
+/* In the place of a number: there is none. */
+#define UNKNOWN			PG_UINT32_MAX
 
 /* Places of values that are remembered; a power of 2. */
 #define MEMO_BITS		9
@@ -140,6 +147,18 @@ rose_node_group_key_memory(const RoseNodeGroupKey *key)
 	return bytes;
 }
 
+Size
+rose_node_group_key_needs(const RoseNodeGroupKey *key)
+{
+	Size		bytes = 0;
+
+	if (key->intern != NULL)
+		bytes += rose_node_intern_needs(key->intern);
+	if (key->forms != NULL)
+		bytes += rose_node_intern_memory(key->forms);
+	return bytes;
+}
+
 Datum
 rose_node_group_key_kept(const RoseNodeGroupKey *key, Datum value, int64 word)
 {
@@ -206,7 +225,7 @@ words_of_bytes(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int fro
 		}
 		if (unlikely(memo->stamp != stamp || memo->value != value))
 		{
-			if (i > from && rose_node_group_key_memory(key) > limit)
+			if (i > from && rose_node_group_key_needs(key) > limit)
 				return i;
 			memo->number = number_of(key, value);
 			memo->value = value;
@@ -215,6 +234,62 @@ words_of_bytes(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int fro
 		words[i] = memo->number;
 	}
 	return to;
+}
+
+/* ---- looking up ---- */
+
+/* The number of a value; UNKNOWN: it has none. */
+static uint32
+known_number(const RoseNodeGroupKey *key, Datum value)
+{
+	const char *bytes = DatumGetPointer(value);
+	Size		length = key->typlen;
+	uint32		number;
+
+	if (key->typlen == -1)
+	{
+		struct varlena *varlena = PG_DETOAST_DATUM_PACKED(value);
+
+		value = PointerGetDatum(varlena);
+		bytes = VARDATA_ANY(varlena);
+		length = VARSIZE_ANY_EXHDR(varlena);
+	}
+	if (key->kind == ROSE_KEY_BPCHAR)
+		length = length_without_blanks(bytes, length);
+	if (rose_node_intern_find(key->intern, bytes, length, &number))
+		return number;
+	if (key->kind == ROSE_KEY_NUMERIC)
+	{
+		const struct varlena *shortest = (struct varlena *) DatumGetPointer(DirectFunctionCall1(numeric_trim_scale, value));
+
+		if (rose_node_intern_find(key->intern, VARDATA_ANY(shortest), VARSIZE_ANY_EXHDR(shortest), &number))
+			return number;
+	}
+	return UNKNOWN;
+}
+
+static void
+look_up_bytes(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int from, int to, bool *unknown)
+{
+	const bool *nulls = column->any_null ? column->nulls : NULL;
+
+	for (int i = from; i < to; i++)
+	{
+		Datum		value = (Datum) column->values[i];
+		RoseNodeKeyMemo *memo = &key->memo[(uint64) value * UINT64CONST(0x9E3779B97F4A7C15) >> (64 - MEMO_BITS)];
+
+		key->words[i] = 0;
+		if (nulls != NULL && nulls[i])
+			continue;
+		if (memo->stamp != key->stamp || memo->value != value)
+		{
+			memo->number = known_number(key, value);
+			memo->value = value;
+			memo->stamp = key->stamp;
+		}
+		unknown[i - from] |= memo->number == UNKNOWN;
+		key->words[i] = memo->number;
+	}
 }
 
 /* ---- floats ---- */
@@ -244,6 +319,76 @@ rose_node_group_key_words(RoseNodeGroupKey *key, const RoseNodeGroupColumn *colu
 		return words_of_bytes(key, column, from, to, limit);
 	words_of_floats(key, column, from, to - from);
 	return to;
+}
+
+void
+rose_node_group_key_look_up(RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int from, int to, bool *unknown)
+{
+	if (key->intern != NULL)
+		look_up_bytes(key, column, from, to, unknown);
+	else if (key->kind != ROSE_KEY_WORD)
+		words_of_floats(key, column, from, to - from);
+}
+
+/* ---- hashes ---- */
+
+static inline uint64
+mix(uint64 seed, uint64 word)
+{
+	uint64		hash = (seed ^ word) * UINT64CONST(0x9E3779B97F4A7C15);
+
+	return hash ^ (hash >> 32);
+}
+
+static uint64
+hash_of_bytes(const RoseNodeGroupKey *key, Datum value, uint64 seed)
+{
+	struct varlena *varlena;
+	Size		length;
+	uint64		hash;
+
+	if (key->kind == ROSE_KEY_NUMERIC)
+		return DatumGetUInt64(DirectFunctionCall2(hash_numeric_extended, value, UInt64GetDatum(seed)));
+	if (key->typlen != -1)
+		return hash_bytes_extended((const unsigned char *) DatumGetPointer(value), key->typlen, seed);
+	varlena = PG_DETOAST_DATUM_PACKED(value);
+	length = VARSIZE_ANY_EXHDR(varlena);
+	if (key->kind == ROSE_KEY_BPCHAR)
+		length = length_without_blanks(VARDATA_ANY(varlena), length);
+	hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(varlena), (int) length, seed);
+	if (PointerGetDatum(varlena) != value)
+		pfree(varlena);
+	return hash;
+}
+
+uint64
+rose_node_group_key_hash(const RoseNodeGroupKey *key, const RoseNodeGroupColumn *column, int row, uint64 seed)
+{
+	if (column->any_null && column->nulls[row])
+		return mix(seed, 1);
+	if (key->intern != NULL)
+		return mix(hash_of_bytes(key, (Datum) column->values[row], seed), 0);
+	return mix(seed, (uint64) (key->words != NULL ? key->words : column->values)[row]);
+}
+
+void
+rose_node_group_find_flags(RoseNodeGroup *group, int from, int to)
+{
+	bool		any = false;
+
+	for (int k = 0; k < group->table.nkeys; k++)
+	{
+		const RoseNodeGroupColumn *column = &group->columns.columns[group->table.keys[k].column];
+
+		if (!column->any_null)
+			continue;
+		if (!any)
+			memset(group->flags, 0, (to - from) * sizeof(uint32));
+		any = true;
+		for (int i = from; i < to; i++)
+			group->flags[i - from] |= (uint32) column->nulls[i] << k;
+	}
+	group->keys.flags = any ? group->flags : NULL;
 }
 
 Datum

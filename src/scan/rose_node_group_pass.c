@@ -88,7 +88,7 @@ first_sample(const RoseNodeGroup *group)
 	return (uint64) Min(Max(planned_rows(group) / SAMPLE_PART, MIN_SAMPLE), MAX_SAMPLE);
 }
 
-/* Of rows in random order, about so many groups are all of them. */
+/* Of rows in random order. */
 static double
 extrapolate(const RoseNodeGroup *group)
 {
@@ -97,10 +97,18 @@ extrapolate(const RoseNodeGroup *group)
 	return rows * rows / (2 * (rows - group->table.groups.ngroups + 1));
 }
 
-/* Do so many fit into memory, where that is enough? */
+double
+rose_node_group_pass_extrapolate(const RoseNodeGroup *group)
+{
+	return Min(extrapolate(group), Max(planned_rows(group), (double) group->rows_seen * PASSED_FACTOR));
+}
+
+/* Is each of so many given out once, where that is enough? */
 static bool
 are_whole(const RoseNodeGroup *group, double groups)
 {
+	if (group->spill != NULL)
+		return true;
 	return group->whole_pays && groups <= rose_node_group_table_most(&group->table);
 }
 
@@ -196,7 +204,8 @@ rose_node_group_pass_judge(RoseNodeGroup *group)
 	double		all = Max(planned_rows(group), (double) group->rows_seen * PASSED_FACTOR);
 	double		groups;
 
-	if (group->judged || group->rows_since < SAMPLE_ROWS || group->ordered || group->must_be_whole || group->sample > 0)
+	if (group->judged || group->rows_since < SAMPLE_ROWS || group->ordered || group->must_be_whole || group->spill != NULL ||
+		group->sample > 0)
 		return false;
 	group->judged = true;
 	groups = Min(extrapolate(group), all);

@@ -11,8 +11,8 @@
  * more, and a table that is larger than memory may be is given out in parts, so that nothing is known of how many states there will be.  Estimates may be wrong by far.
  * So there is a second plan for groups of a large table, row by row, which is run instead if it turns out so (rose_node_choice.h).  Without
  * it rows are passed on, or groups are given out that have a row or two, which costs more than core's own plan.  In order it costs least,
- * so groups are made in order wherever they can be.  Where there is a choice, and core has no other idea of what is equal, groups that fit into memory
- * are finished without core's node; so there may be any number of these.
+ * so groups are made in order wherever they can be.  Where there is a choice, and core has no other idea of what is equal, groups
+ * are finished without core's node, and rows of those that do not fit into memory go to tapes; so there may be any number of these.
  *
  * The first way is offered for several processes, too: each has groups of its own.
  *
@@ -63,15 +63,19 @@ typedef struct GroupRequest
 	AggClauseCosts whole_costs; /* of aggregates that are not in parts */
 	bool		choice;			/* there is to be another plan */
 	RoseNodeTopPlan top;		/* which groups the query wants */
-	bool		whole;			/* and groups are finished without core's node, if they fit into memory or come in order */
+	bool		whole;			/* and groups are finished without core's node */
 } GroupRequest;
+
+double
+rose_node_group_expected_bytes(const PathTarget *target, double ngroups)
+{
+	return ngroups * (GROUP_BYTES + target->width + AGG_BYTES * list_length(target->exprs));
+}
 
 bool
 rose_node_group_fits_memory(const PathTarget *target, double ngroups)
 {
-	double		bytes = GROUP_BYTES + target->width + AGG_BYTES * list_length(target->exprs);
-
-	return ngroups * bytes <= get_hash_memory_limit();
+	return rose_node_group_expected_bytes(target, ngroups) <= get_hash_memory_limit();
 }
 
 /* Is this column of the table's one that the query groups by? */
@@ -143,6 +147,8 @@ group_path(GroupRequest *request, CustomPath *scan, List *pathkeys)
 	path->path.pathkeys = pathkeys;
 	path->custom_private = list_make2_int(pathkeys != NIL, (int) Min(request->ngroups, INT_MAX));
 	rose_node_cost_groups(request->root, path, &scan->path, request->ngroups);
+	if (request->whole && pathkeys == NIL)
+		rose_node_cost_spill(path, &scan->path, rose_node_group_expected_bytes(request->partial, request->ngroups));
 	return &path->path;
 }
 
@@ -184,6 +190,21 @@ rows_path(GroupRequest *request, AggStrategy strategy, bool ordered)
 	return core_path(request, path, strategy, AGGSPLIT_SIMPLE, &request->whole_costs);
 }
 
+/* Core's node, which is not run, would write its groups to the disk, too: that costs nothing. */
+static void
+cost_finished(GroupRequest *request, Path *path, const Path *groups)
+{
+	const PathTarget *target = request->grouped->reltarget;
+	QualCost	having;
+
+	if (!enable_hashagg || rose_node_group_fits_memory(request->partial, request->ngroups))
+		return;
+	cost_qual_eval(&having, (List *) request->extra->havingQual, request->root);
+	path->startup_cost = groups->startup_cost + request->costs.finalCost.startup + having.startup + target->cost.startup;
+	path->total_cost = path->startup_cost + groups->total_cost - groups->startup_cost +
+		request->ngroups * (request->costs.finalCost.per_tuple + having.per_tuple) + path->rows * target->cost.per_tuple;
+}
+
 /* Core's node above, and the path that it makes of ours. */
 static void
 add_finalized(GroupRequest *request, Path *path, AggStrategy strategy, bool ordered)
@@ -198,6 +219,8 @@ add_finalized(GroupRequest *request, Path *path, AggStrategy strategy, bool orde
 									  finish ? ROSE_CHOICE_FINISH : ROSE_CHOICE_PARTS);
 		if (finish)
 			rose_node_choice_set_top(final, &request->top);
+		if (finish && !ordered)
+			cost_finished(request, final, path);
 	}
 	add_path(request->grouped, final);
 }
@@ -236,6 +259,13 @@ is_expected_to_pay(const GroupRequest *request)
 			wide |= ROSE_AGG_IS_WIDE(rose_node_agg_kind(lfirst_node(Aggref, cell), &argument));
 	}
 	return request->ngroups * ROSE_GROUP_ROWS_THAT_PAY(wide) <= request->input->rows;
+}
+
+/* Is each group given out once, whatever there is room for? */
+static bool
+may_spill(const GroupRequest *request)
+{
+	return request->whole && (request->extra->flags & GROUPING_CAN_USE_HASH) != 0;
 }
 
 static void
@@ -301,7 +331,7 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	/* in order, whatever is estimated: a little dearer at worst, and by far cheaper if there are more groups than that */
 	ordered = rose_node_scan_ordered_path(root, input, rte, scanned);
 	if (!(ordered != NULL && add_ordered(&request, ordered)) &&
-		rose_node_group_fits_memory(partial, request.ngroups) &&
+		(rose_node_group_fits_memory(partial, request.ngroups) || may_spill(&request)) &&
 		(!request.choice || rose_node_aggregate_sample > 0 || is_expected_to_pay(&request)))
 		add_hashed(&request, scan);
 	request.choice = request.whole = false;

@@ -16,8 +16,10 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "scan/rose_node.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_group_cells.h"
 
@@ -25,6 +27,14 @@
 
 /* Slots of the hash table, a group. */
 #define SLOTS_PER_GROUP 2
+
+Size
+rose_node_group_table_limit(void)
+{
+	if (rose_node_aggregate_memory >= 0)
+		return (Size) rose_node_aggregate_memory * 1024;
+	return get_hash_memory_limit();
+}
 
 static bool
 has_values(const RoseNodeGroupKey *key)
@@ -56,6 +66,17 @@ memory_of_values(const RoseNodeGroupTable *table)
 		bytes += rose_node_group_key_memory(&table->keys[k]);
 	for (int a = 0; a < table->naggs; a++)
 		bytes += rose_node_agg_memory_bytes(&table->aggs[a].memory);
+	return bytes;
+}
+
+/* The same, and what a value more of each key takes beside itself. */
+static Size
+needs_of_values(const RoseNodeGroupTable *table)
+{
+	Size		bytes = memory_of_values(table);
+
+	for (int k = 0; k < table->nkeys; k++)
+		bytes += rose_node_group_key_needs(&table->keys[k]) - rose_node_group_key_memory(&table->keys[k]);
 	return bytes;
 }
 
@@ -159,6 +180,29 @@ rose_node_group_table_make_room(RoseNodeGroupTable *table, int n, uint32 stay)
 		return false;
 	grow_to(table, capacity);
 	return true;
+}
+
+Size
+rose_node_group_table_bytes(const RoseNodeGroupTable *table)
+{
+	return table->groups.capacity * bytes_per_group(table) + memory_of_values(table);
+}
+
+int
+rose_node_group_table_make_some_room(RoseNodeGroupTable *table, int n)
+{
+	RoseVecGroups *groups = &table->groups;
+	Size		values = needs_of_values(table);
+	uint32		capacity = groups->capacity;
+
+	table->peak = Max(table->peak, rose_node_group_table_bytes(table));
+	if (groups->ngroups > 0 && values + capacity * bytes_per_group(table) > table->limit)
+		return 0;
+	while (capacity < groups->ngroups + n && values + capacity * 2 * bytes_per_group(table) <= table->limit)
+		capacity *= 2;
+	if (capacity > groups->capacity)
+		grow_to(table, capacity);
+	return (int) Min((uint32) n, groups->capacity - groups->ngroups);
 }
 
 /* ---- groups ---- */

@@ -91,4 +91,7 @@ extern void rose_node_cost_aggregate(PlannerInfo *root, CustomPath *path, const 
 extern void rose_node_cost_groups(PlannerInfo *root, CustomPath *path, const Path *scan,
 								  double ngroups);
 
+/* And of groups that take so many bytes: if that is more than they may take, rows are written, and read again. */
+extern void rose_node_cost_spill(CustomPath *path, const Path *scan, double bytes);
+
 #endif							/* ROSE_NODE_SCAN_H */

@@ -42,7 +42,7 @@ rose_node_define_settings(void)
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.aggregate_memory",
 							"Memory that the groups of a Rose Aggregate may take; -1: as much as hash tables may.",
-							"For tests: what does not fit is given out in parts, with the same results but for the order in which floats are added.",
+							"For tests: what does not fit is given out in parts, or goes to tapes, with the same results.",
 							&rose_node_aggregate_memory,
 							-1,
 							-1,

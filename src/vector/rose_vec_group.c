@@ -193,6 +193,47 @@ rose_vec_group_find_some(RoseVecGroups *groups, const RoseVecKeys *keys, const u
 	return nadded;
 }
 
+/* The row's group, and one; 0: it is not there. */
+static inline uint32
+look_up_row(const RoseVecGroups *groups, const RoseVecKeys *keys, int row, uint32 hash)
+{
+	uint32		mask = groups->nslots - 1;
+	uint32		at = hash & mask;
+
+	for (;;)
+	{
+		const RoseVecGroupSlot *slot = &groups->slots[at];
+
+		if (slot->group == 0 || (slot->hash == hash && has_key(groups, slot->group - 1, keys, row)))
+			return slot->group;
+		at = (at + 1) & mask;
+	}
+}
+
+int
+rose_vec_group_look_up(const RoseVecGroups *groups, const RoseVecKeys *keys, int n, uint32 *hashes,
+					   uint32 *found, bool *left_out, uint32 *kept)
+{
+	bool		far = groups->nslots > FAR_SLOTS;
+	int			nkept = 0;
+
+	hash_rows(keys, n, hashes);
+	for (int i = 0; i < n; i++)
+	{
+		uint32		group = 0;
+
+		if (far && i + FETCH_AHEAD < n)
+			__builtin_prefetch(&groups->slots[hashes[i + FETCH_AHEAD] & (groups->nslots - 1)]);
+		if (!left_out[i])
+			group = look_up_row(groups, keys, i, hashes[i]);
+		left_out[i] = group == 0;
+		found[i] = group == 0 ? 0 : group - 1;
+		if (group != 0)
+			kept[nkept++] = group - 1;
+	}
+	return nkept;
+}
+
 /* ---- runs ---- */
 
 /* Is there a change of words between rows [first - 1, first + n)? */

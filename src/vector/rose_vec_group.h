@@ -100,6 +100,13 @@ extern int	rose_vec_group_find(RoseVecGroups *groups, const RoseVecKeys *keys, i
 extern int	rose_vec_group_find_some(RoseVecGroups *groups, const RoseVecKeys *keys,
 									 const uint16 *rows, int n, uint32 *found, uint16 *added);
 
+/*
+ * The groups of rows [0, n) that there are already: into found[], and of these rows alone, one after the other, into kept[].  Of other rows left_out[] becomes
+ * true; of those of which it is true before nothing is asked.  found[] of rows that are left out is 0.  Returns how many are not.
+ */
+extern int	rose_vec_group_look_up(const RoseVecGroups *groups, const RoseVecKeys *keys, int n,
+								   uint32 *hashes, uint32 *found, bool *left_out, uint32 *kept);
+
 /* The same as rose_vec_group_find by codes; -1: words are too far from one another, and nothing was done. */
 extern int	rose_vec_group_find_dense(RoseVecGroups *groups, RoseVecDense *dense,
 									  const RoseVecKeys *keys, int n, uint32 *codes, uint32 *found,

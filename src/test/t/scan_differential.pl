@@ -77,8 +77,10 @@ sub settings_of
 
 	my $text = join('', map { "SET rose.enable_$_ = " . ($mode eq 'off' ? 'off' : 'on') . ";\n" } qw(scan aggregate));
 
-	return "${text}RESET rose.vector_rows;\nRESET rose.aggregate_memory;\nRESET rose.aggregate_sample;\n" if $mode ne 'other';
-	return "${text}SET rose.vector_rows = " . pick(1, 7, 64, 2048) . ";\nSET rose.aggregate_memory = '" . pick(0, 4, 16, 64) . "kB';\nSET rose.aggregate_sample = " . pick(-1, 0, 1, 30, 1000000, 1000000) . ";\n";
+	return $text . join('', map { "RESET $_;\n" } qw(rose.vector_rows rose.aggregate_memory rose.aggregate_sample work_mem hash_mem_multiplier)) if $mode ne 'other';
+	# in little memory rows go to tapes, where there is a choice
+	return $text . (rare(0.3) ? "SET work_mem = '64kB';\nSET hash_mem_multiplier = 1;\nSET rose.aggregate_memory = -1;\n" : "SET rose.aggregate_memory = '" . pick(0, 4, 16, 64) . "kB';\n") .
+	  'SET rose.vector_rows = ' . pick(1, 7, 64, 2048) . ";\nSET rose.aggregate_sample = " . pick(-1, 0, 1, 30, 1000000, 1000000) . ";\n";
 }
 
 sub marked

@@ -254,6 +254,37 @@ check_rows(const Shape *shape, int n)
 	return false;
 }
 
+/* Rows of groups that are there, and of others, some of which are left out before; nothing is added. */
+static void
+check_look_up(const Shape *shape, int n)
+{
+	uint32		hashes[MAX_ROWS];
+	uint32		found[MAX_ROWS];
+	uint32		kept[MAX_ROWS];
+	bool		left_out[MAX_ROWS];
+	bool		before[MAX_ROWS];
+	uint32		there = nmodel;
+	int			nkept;
+	int			seen = 0;
+
+	draw_rows(shape, n);
+	for (int i = 0; i < n; i++)
+		before[i] = left_out[i] = draw() % 5 == 0;
+	nkept = rose_vec_group_look_up(&groups, &keys, n, hashes, found, left_out, kept);
+	for (int i = 0; i < n; i++)
+	{
+		bool		is_new;
+		uint32		group = model_group(i, &is_new);
+		bool		out = before[i] || is_new;
+
+		nmodel = there;
+		CHECK_AT(left_out[i] == out && found[i] == (out ? 0 : group), " row %d\n", i);
+		if (!out)
+			CHECK(seen < nkept && kept[seen++] == group);
+	}
+	CHECK(seen == nkept && groups.ngroups == there);
+}
+
 static void
 check_keep(void)
 {
@@ -287,7 +318,7 @@ check_keep(void)
 static void
 check_spread(int shift)
 {
-	Shape		shape = {.nwords = 1,.run = 1,.kinds = 1};
+	Shape		shape = {.nwords = 1, .run = 1, .kinds = 1};
 	uint32		hashes[MAX_ROWS];
 	uint32		found[MAX_ROWS];
 	uint16		added[MAX_ROWS];
@@ -319,14 +350,20 @@ test_groups(void)
 
 	for (int round = 0; round < 3000; round++)
 	{
-		Shape		shape = {.nwords = 1 + (int) (draw() % MAX_WORDS),.flags = draw() % 3 == 0};
+		Shape		shape = {.nwords = 1 + (int) (draw() % MAX_WORDS), .flags = draw() % 3 == 0};
 
 		shape.run = 1 + (int) (draw() % 40);
 		shape.kinds = 1 + draw() % (draw() % 2 == 0 ? 5 : 400);
-		shape.far = (int[]) {0, 1, 1, 1, 20, 40, 50}[draw() % 7];
+		shape.far = (int[])
+		{
+			0, 1, 1, 1, 20, 40, 50
+		}[draw() % 7];
 		begin(&shape);
 		for (int part = 0; part < 6; part++)
+		{
 			by_code += check_rows(&shape, 1 + (int) (draw() % MAX_ROWS));
+			check_look_up(&shape, 1 + (int) (draw() % MAX_ROWS));
+		}
 		end();
 		check_keep();
 	}
