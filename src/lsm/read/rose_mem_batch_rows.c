@@ -16,6 +16,9 @@
 
 #include "lsm/read/rose_mem_batch.h"
 
+/* Of so many rows less than one is wanted: its tuple is taken apart for it. */
+#define FEW_PART		64
+
 /* From the columns that were decoded while the batch was filled; false: it is not among them. */
 static bool
 key_of_columns(RoseMemBatch *batch, int slot, Datum *key)
@@ -110,12 +113,34 @@ need_column(RoseRows *rows, AttrNumber attno, const Bitmapset *also)
 	return column;
 }
 
+/* Are so few rows wanted that their tuples are taken apart sooner than the column is of all rows? */
+static inline bool
+is_few(const RoseRows *rows, AttrNumber attno, int n)
+{
+	return rows->columns[attno - 1].stamp != rows->stamp && n * FEW_PART < rows->nrows;
+}
+
+static void
+get_value(RoseRows *rows, int slot, AttrNumber attno, Datum *value, bool *isnull)
+{
+	*value = batch_attr(rows, slot, attno, isnull);
+	if (*isnull)
+		*value = 0;
+}
+
 static void
 batch_decode(RoseRows *rows, AttrNumber attno, int slot, int n, const Bitmapset *also,
 			 Datum *values, bool *nulls)
 {
-	const RoseRowsColumn *column = need_column(rows, attno, also);
+	const RoseRowsColumn *column;
 
+	if (is_few(rows, attno, n))
+	{
+		for (int i = 0; i < n; i++)
+			get_value(rows, slot + i, attno, &values[i], &nulls[i]);
+		return;
+	}
+	column = need_column(rows, attno, also);
 	memcpy(values, column->values + slot, n * sizeof(Datum));
 	memcpy(nulls, column->nulls + slot, n * sizeof(bool));
 }
@@ -124,8 +149,15 @@ static void
 batch_pick(RoseRows *rows, AttrNumber attno, int slot, const uint16 *offsets, int n,
 		   Datum *values, bool *nulls)
 {
-	const RoseRowsColumn *column = need_column(rows, attno, NULL);
+	const RoseRowsColumn *column;
 
+	if (is_few(rows, attno, n))
+	{
+		for (int i = 0; i < n; i++)
+			get_value(rows, slot + offsets[i], attno, &values[i], &nulls[i]);
+		return;
+	}
+	column = need_column(rows, attno, NULL);
 	for (int i = 0; i < n; i++)
 	{
 		values[i] = column->values[slot + offsets[i]];
