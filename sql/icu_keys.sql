@@ -97,6 +97,17 @@ RESET rose.aggregate_sample;
 SELECT count(*) FROM grouped_text WHERE t = 'A';
 SELECT count(*) FROM grouped_text WHERE t <> 'a' AND d <> 'a';
 SELECT count(*) FROM grouped_text WHERE t LIKE 'a%';
+-- the first rows of an order: those that are equal, and differ, are ordered by what is behind
+CREATE TABLE first_texts (id int, t text COLLATE blind_groups, d text) USING rose;
+INSERT INTO first_texts SELECT i, (ARRAY['b', 'B', 'a', 'A', 'c'])[1 + i * 7 % 5], (ARRAY['b', 'B', 'a', 'A', 'c'])[1 + i * 7 % 5] FROM generate_series(1, 2000) i;
+ANALYZE first_texts;
+EXPLAIN (COSTS off) SELECT id, t FROM first_texts ORDER BY t, id DESC LIMIT 5;
+SELECT id, t FROM first_texts ORDER BY t, id DESC LIMIT 5;
+SELECT id, t FROM first_texts ORDER BY t COLLATE "C", id DESC LIMIT 3;
+SELECT id, d FROM first_texts ORDER BY d COLLATE blind_groups DESC, id DESC LIMIT 3 OFFSET 399;
+EXPLAIN (COSTS off) SELECT id, d FROM first_texts ORDER BY d COLLATE blind_groups DESC, id LIMIT 3;
+SELECT count(*) FROM (SELECT t FROM first_texts ORDER BY t FETCH FIRST ROW WITH TIES) x;
+DROP TABLE first_texts;
 DROP FUNCTION grouped_by;
 DROP TABLE grouped_text;
 DROP COLLATION blind_groups;

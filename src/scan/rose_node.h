@@ -19,6 +19,7 @@
 /* --- settings (rose_node_settings.c) --- */
 extern bool rose_node_scan_enabled; /* rose.enable_scan */
 extern bool rose_node_aggregate_enabled;	/* rose.enable_aggregate */
+extern bool rose_node_top_enabled;	/* rose.enable_top */
 extern int	rose_node_vector_rows;	/* rose.vector_rows */
 extern int	rose_node_aggregate_memory; /* rose.aggregate_memory */
 extern int	rose_node_aggregate_sample; /* rose.aggregate_sample */

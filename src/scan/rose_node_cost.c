@@ -26,6 +26,7 @@
 #include "optimizer/optimizer.h"
 #include "utils/spccache.h"
 
+#include "scan/rose_node_first.h"
 #include "scan/rose_node_group.h"
 #include "scan/rose_node_group_tapes.h"
 #include "scan/rose_node_quals.h"
@@ -48,6 +49,9 @@
 
 /* Of cpu_operator_cost: an aggregate's look at a row. */
 #define AGGREGATE_PART		0.03
+
+/* The same: seeing that a row is behind others. */
+#define FIRST_PART			0.1
 
 /* Of cpu_operator_cost: finding a row's group. */
 #define GROUP_PART			0.1
@@ -171,6 +175,19 @@ rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys)
 	if (path->path.pathkeys != NIL)
 		run *= ORDER_FACTOR;
 	path->path.total_cost = path->path.startup_cost + run;
+}
+
+/* Of rows that are not among the first nothing is made but the columns by which that is seen, and the first of these is compared. */
+void
+rose_node_cost_first(PlannerInfo *root, CustomPath *path)
+{
+	double		rows = rose_node_first_estimate(root, path->path.rows);
+	Cost		row = ROW_PART * cpu_tuple_cost + path->path.pathtarget->cost.per_tuple;
+	Cost		looks = path->path.rows * FIRST_PART * cpu_operator_cost;
+
+	path->path.total_cost += looks - (path->path.rows - rows) * row;
+	path->path.total_cost = Max(path->path.total_cost, path->path.startup_cost);
+	path->path.rows = rows;
 }
 
 static Cost

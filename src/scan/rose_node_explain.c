@@ -13,7 +13,10 @@
 
 #include <math.h>
 
+#include "access/stratnum.h"
 #include "nodes/makefuncs.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
 
@@ -46,6 +49,58 @@ show_removed(const RoseNodeScan *scan, ExplainState *es)
 	if (instrument->nfiltered2 > 0 || es->format != EXPLAIN_FORMAT_TEXT)
 		ExplainPropertyFloat("Rows Removed by Vectorized Filter", NULL,
 							 floor(instrument->nfiltered2 / Max(instrument->nloops, 1)), 0, es);
+}
+
+/* As core shows the keys of a Sort. */
+static void
+show_order(StringInfo to, const ListCell *from, CustomScanState *css, List *context, bool verbose)
+{
+	Index		relid = ((Scan *) css->ss.ps.plan)->scanrelid;
+	AttrNumber	attno = (AttrNumber) lfirst_int(from + ROSE_FIRST_ATTNO);
+	const FormData_pg_attribute *attr = TupleDescAttr(RelationGetDescr(css->ss.ss_currentRelation), attno - 1);
+	Oid			op = (Oid) lfirst_int(from + ROSE_FIRST_OPERATOR);
+	Oid			collation = (Oid) lfirst_int(from + ROSE_FIRST_COLLATION);
+	bool		nulls_first = lfirst_int(from + ROSE_FIRST_NULLS_FIRST) != 0;
+	Oid			family;
+	Oid			type;
+	int16		strategy;
+	bool		descending;
+
+	if (!get_ordering_op_properties(op, &family, &type, &strategy))
+		elog(ERROR, "operator %u is not a valid ordering operator", op);
+	descending = strategy == BTGreaterStrategyNumber;
+	appendStringInfo(to, "%s%s", to->len > 0 ? ", " : "",
+					 deparse_expression((Node *) makeVar(relid, attno, attr->atttypid, attr->atttypmod, attr->attcollation, 0),
+										context, verbose, false));
+	if (OidIsValid(collation) && collation != get_typcollation(attr->atttypid))
+		appendStringInfo(to, " COLLATE %s", quote_identifier(get_collation_name(collation)));
+	if (descending)
+		appendStringInfoString(to, " DESC");
+	if (nulls_first != descending)
+		appendStringInfo(to, " NULLS %s", nulls_first ? "FIRST" : "LAST");
+}
+
+/* Of which order the first rows are given out, and how many were not. */
+static void
+show_first(const RoseNodeScan *scan, CustomScanState *css, List *ancestors, ExplainState *es)
+{
+	List	   *columns = list_copy_tail(castNode(CustomScan, css->ss.ps.plan)->custom_private, ROSE_NODE_PRIVATE);
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, css->ss.ps.plan, ancestors);
+	StringInfoData keys;
+	RoseNodeCounts all;
+
+	if (columns == NIL)
+		return;
+	initStringInfo(&keys);
+	for (int i = 0; i < list_length(columns); i += ROSE_FIRST_PRIVATE)
+		show_order(&keys, list_nth_cell(columns, i), css, context, es->verbose);
+	ExplainPropertyText("Top Key", keys.data, es);
+	if (!es->analyze || css->ss.ps.instrument == NULL)
+		return;
+	rose_node_parallel_count(scan, &all);
+	if (all.behind > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyFloat("Rows Removed by Top", NULL,
+							 floor(all.behind / Max(css->ss.ps.instrument->nloops, 1)), 0, es);
 }
 
 static void
@@ -88,6 +143,7 @@ rose_node_explain_scan(CustomScanState *css, List *ancestors, ExplainState *es)
 					ancestors, es);
 	if (es->analyze)
 		show_removed(scan, es);
+	show_first(scan, css, ancestors, es);
 	if (es->verbose)
 		show_columns(scan, es);
 	if (es->analyze && es->verbose)

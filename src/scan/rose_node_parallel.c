@@ -125,6 +125,7 @@ count_own(const RoseNodeScan *scan, RoseNodeCounts *counts)
 	memset(counts, 0, sizeof(*counts));
 	if (scan->batches != NULL)
 		counts->batches = *rose_batches_counts(scan->batches);
+	counts->behind = scan->behind;
 }
 
 void

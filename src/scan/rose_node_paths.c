@@ -17,6 +17,9 @@
  * A SCROLL cursor over one table gets a plain scan, which turns: under the Material node that core would put above
  * ours, WHERE CURRENT OF does not find the row.
  *
+ * Where the query wants the first rows of an order, paths in no order leave out those behind them (rose_node_first.c), so
+ * they are cheaper than what gives out all rows.
+ *
  * The plan says nothing about storage, so it stays good whatever is merged.  Backend-local; planning
  * takes locks before us.  Joins by key (parameterised paths) are left to index scans, backward
  * scans too.
@@ -42,6 +45,7 @@
 #include "indexam/rose_index_paths.h"
 #include "indexam/rose_indexam.h"
 #include "scan/rose_node.h"
+#include "scan/rose_node_first.h"
 #include "scan/rose_node_scan.h"
 
 /* So few rows are its index's, if the key finds them. */
@@ -155,7 +159,7 @@ make_scan_path(PlannerInfo *root, RelOptInfo *rel, PathTarget *target, List *key
 	path->path.parallel_workers = workers;
 	path->path.pathkeys = pathkeys;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->custom_private = keys;
+	path->custom_private = list_make2(keys, NIL);
 	path->methods = &scan_path_methods;
 	rose_node_cost_scan(root, path, keys);
 	return path;
@@ -210,16 +214,30 @@ is_small(const RelOptInfo *rel)
 	return false;
 }
 
+/* In no order, for whoever puts the rows in order: of the first by these columns, or, NIL, of all. */
+static Path *
+make_unordered_path(PlannerInfo *root, RelOptInfo *rel, List *keys, List *first, int workers)
+{
+	CustomPath *path = make_scan_path(root, rel, rel->reltarget, keys, NIL, workers);
+
+	if (first != NIL)
+	{
+		lsecond(path->custom_private) = first;
+		rose_node_cost_first(root, path);
+	}
+	return &path->path;
+}
+
 /* For several processes. */
 static void
 add_partial_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, List *keys,
-				  List *pathkeys)
+				  List *pathkeys, List *first)
 {
 	int			workers = is_small(rel) ? 0 : rose_node_parallel_workers(rel, rte);
 
 	if (workers == 0)
 		return;
-	add_partial_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, NIL, workers)->path);
+	add_partial_path(rel, make_unordered_path(root, rel, keys, first, workers));
 	if (pathkeys != NIL)
 		add_partial_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, pathkeys,
 											  workers)->path);
@@ -270,16 +288,20 @@ rose_node_add_paths(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte
 	IndexOptInfo *key;
 	List	   *keys;
 	List	   *pathkeys = NIL;
+	List	   *first = NIL;
 
 	if (is_scrolled(root) || !is_candidate(root, rel, rte, &key, &keys))
 		return;
 	if (key != NULL && has_useful_pathkeys(root, rel))
 		pathkeys = truncate_useless_pathkeys(root, rel,
 											 build_index_pathkeys(root, key, ForwardScanDirection));
-	add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, NIL, 0)->path);
+	/* in the key's order nothing need be put in order */
+	if (rose_node_top_enabled && (pathkeys == NIL || !pathkeys_contained_in(root->sort_pathkeys, pathkeys)))
+		first = rose_node_first_columns(root, rel);
+	add_path(rel, make_unordered_path(root, rel, keys, first, 0));
 	if (pathkeys != NIL)
 		add_path(rel, &make_scan_path(root, rel, rel->reltarget, keys, pathkeys, 0)->path);
-	add_partial_paths(root, rel, rte, keys, pathkeys);
+	add_partial_paths(root, rel, rte, keys, pathkeys, first);
 }
 
 /* ---- the plan ---- */
@@ -302,7 +324,8 @@ scan_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, Lis
 		  List *children)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	List	   *keys = path->custom_private;
+	List	   *keys = linitial(path->custom_private);
+	List	   *first = lsecond(path->custom_private);
 	RoseNodeClauses split;
 
 	rose_node_clauses_split(rel, clauses, keys, &split);
@@ -310,9 +333,10 @@ scan_plan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, Lis
 	scan->scan.plan.qual = extract_actual_clauses(split.residual, false);
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
-	scan->custom_exprs = list_make2(copyObject(quals_of_keys(keys)),
-									extract_actual_clauses(split.filters, false));
-	scan->custom_private = list_make1_int(path->path.pathkeys != NIL);
+	scan->custom_exprs = list_make3(copyObject(quals_of_keys(keys)),
+									extract_actual_clauses(split.filters, false),
+									first != NIL ? rose_node_first_limit(root) : NIL);
+	scan->custom_private = list_concat(list_make1_int(path->path.pathkeys != NIL), first);
 	scan->methods = &rose_node_scan_methods;
 	return &scan->scan.plan;
 }

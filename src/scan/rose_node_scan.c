@@ -6,7 +6,8 @@
  * Batches have what the snapshot sees, in the ranges of the key (rose_node_keys.c).  Of a batch some rows
  * are looked at together: filters select among them (rose_node_quals.c), then columns are decoded
  * (rose_node_column.c), then rows are given out one by one, if the residual conditions hold.  The first
- * rows that are looked at are few, for who wants no more of them.
+ * rows that are looked at are few, for who wants no more of them.  Where a query wants the first rows of an
+ * order, those behind them are left out before other columns are decoded (rose_node_first.c).
  *
  * The slot.  The scan's slot is one of a rose table, which takes system columns, and other versions that
  * EvalPlanQual brings.  What the plan uses is put there before expressions look at it, and what it does not use is NULL.
@@ -158,8 +159,21 @@ vector_rows(int ncolumns)
 	return Min(Max(rows, FIRST_STEP), rose_node_vector_rows);
 }
 
+/* Columns of many rows, where the first of an order are wanted: what these have besides is decoded for few. */
+static Bitmapset *
+columns_of_many(const RoseNodeScan *scan, List *filters, const Bitmapset *first)
+{
+	Plan	   *plan = scan->css.ss.ps.plan;
+	Bitmapset  *members = NULL;
+
+	pull_varattnos((Node *) plan->qual, ((Scan *) plan)->scanrelid, &members);
+	pull_varattnos((Node *) filters, ((Scan *) plan)->scanrelid, &members);
+	return bms_union(user_columns(members, RelationGetDescr(scan->css.ss.ss_currentRelation)), first);
+}
+
+/* first: those by which the first rows are found; NULL: all rows are given out. */
 static void
-find_columns(RoseNodeScan *scan, List *filters)
+find_columns(RoseNodeScan *scan, List *filters, const Bitmapset *first)
 {
 	Plan	   *plan = scan->css.ss.ps.plan;
 	Index		relid = ((Scan *) plan)->scanrelid;
@@ -174,8 +188,9 @@ find_columns(RoseNodeScan *scan, List *filters)
 	late = bms_difference(user_columns(members, desc), early);
 	note_system_columns(scan, members);
 	pull_varattnos((Node *) filters, relid, &members);
-	scan->used = user_columns(members, desc);
-	scan->max_step = vector_rows(bms_num_members(scan->used));
+	scan->used = bms_union(user_columns(members, desc), first);
+	scan->many = first == NULL ? scan->used : columns_of_many(scan, filters, first);
+	scan->max_step = vector_rows(bms_num_members(scan->many));
 
 	scan->early = columns_of(early, scan->max_step);
 	scan->direct = plan->qual == NIL && scan->css.ss.ps.ps_ProjInfo != NULL &&
@@ -185,6 +200,39 @@ find_columns(RoseNodeScan *scan, List *filters)
 }
 
 /* ---- begin ---- */
+
+/* Is there anything among these conditions that is dearer than to compare a word? */
+static bool
+calls(const List *filters, Index relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, filters)
+	{
+		if (rose_node_quals_calls(lfirst(cell), relid))
+			return true;
+	}
+	return false;
+}
+
+/* Which of the rows are wanted; the columns that say so. */
+static Bitmapset *
+begin_first(RoseNodeScan *scan, List *filters)
+{
+	CustomScan *plan = castNode(CustomScan, scan->css.ss.ps.plan);
+	List	   *columns = list_copy_tail(plan->custom_private, ROSE_NODE_PRIVATE);
+	Bitmapset  *attnos = NULL;
+
+	/* of the versions that EvalPlanQual brings all are */
+	if (columns == NIL || scan->css.ss.ps.state->es_epq_active != NULL)
+		return NULL;
+	scan->first = rose_node_first_create(columns, list_nth(plan->custom_exprs, ROSE_NODE_LIMIT), &scan->css.ss);
+	/* residual conditions are asked of all rows, whatever they do */
+	scan->screens = plan->scan.plan.qual == NIL && (filters == NIL || calls(filters, plan->scan.scanrelid));
+	for (int i = 0; i < list_length(columns); i += ROSE_FIRST_PRIVATE)
+		attnos = bms_add_member(attnos, list_nth_int(columns, i + ROSE_FIRST_ATTNO));
+	return attnos;
+}
 
 #ifndef ROSE_HAVE_CUSTOM_SLOT_OPS
 /* Core has made a virtual slot, and expressions for that. */
@@ -209,7 +257,7 @@ scan_begin(CustomScanState *css, EState *estate, int eflags)
 #ifndef ROSE_HAVE_CUSTOM_SLOT_OPS
 	take_table_slot(&css->ss, estate);
 #endif
-	find_columns(scan, filters);
+	find_columns(scan, filters, begin_first(scan, filters));
 	scan->ordered = list_nth_int(plan->custom_private, ROSE_NODE_ORDERED) != 0;
 	if (keys != NIL)
 		scan->keys = rose_node_keys_create(&css->ss, keys);
@@ -236,7 +284,7 @@ begin_batches(RoseNodeScan *scan, const RoseKeyQuals *keys)
 	RoseBatchRequest request = {0};
 
 	request.keys = keys;
-	request.columns = scan->used;
+	request.columns = scan->many;
 	request.intervals = scan->intervals;
 	request.ordered = scan->ordered || scan->intervals != NULL ||
 		estate->es_snapshot != rose_scan_any_order;
@@ -257,6 +305,8 @@ make_ready(RoseNodeScan *scan)
 		scan->tree = rose_tree_open(rel);
 	if (scan->filters != NULL)
 		rose_node_quals_start(scan->filters);
+	if (scan->first != NULL)
+		rose_node_first_start(scan->first);
 	if (scan->keys != NULL)
 	{
 		keys = rose_node_keys_evaluate(scan->keys, scan->tree->schema);
@@ -302,13 +352,20 @@ select_rows(RoseNodeScan *scan, int first, int n)
 	uint64		mask[ROSE_MASK_WORDS(ROSE_NODE_VECTOR_ROWS)];
 	int			there = n;
 	int			left = n;
+	int			behind = 0;
 
-	if (scan->batch.include != NULL || scan->filters != NULL)
+	if (scan->batch.include != NULL || scan->filters != NULL || scan->screens)
 		left = there = rose_mask_part(scan->batch.include, scan->batch.nrows, first, n, mask);
-	if (scan->filters != NULL && there > 0)
+	if (scan->screens && there > 0)
+	{
+		behind = rose_node_first_screen(scan->first, &scan->batch, first, n, mask);
+		left = there - behind;
+		scan->behind += behind;
+	}
+	if (scan->filters != NULL && left > 0)
 		left = rose_node_quals_narrow(scan->filters, &scan->batch, first, n, mask);
 	count_rows(scan, there);
-	InstrCountFiltered2(&scan->css.ss, there - left);	/* core adds up those of workers */
+	InstrCountFiltered2(&scan->css.ss, there - behind - left);	/* core adds up those of workers */
 
 	rows->batch = &scan->batch;
 	rows->first = first;
@@ -403,6 +460,30 @@ rose_node_scan_next_passing(RoseNodeScan *scan)
 	return false;
 }
 
+/* The next rows to be given out one by one, whether residual conditions have selected them already or not; false: there are none. */
+static bool
+more_rows(RoseNodeScan *scan)
+{
+	RoseNodeRows *rows = &scan->rows;
+
+	if (scan->first == NULL)
+		return rose_node_scan_next_rows(scan);
+	do
+	{
+		int			n;
+
+		if (!rose_node_scan_next_passing(scan))
+			return false;
+		n = rows->n;
+		rose_node_first_keep(scan->first, rows);
+		scan->behind += n - rows->n;
+	} while (rows->n == 0);
+	/* there are others than those of which columns were decoded */
+	scan->early->loaded = scan->late->loaded = false;
+	scan->taken = 0;
+	return true;
+}
+
 /* Have the slot show the next row, as far as residual conditions look at it; false: there is none. */
 static bool
 next_row(RoseNodeScan *scan)
@@ -410,7 +491,7 @@ next_row(RoseNodeScan *scan)
 	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
 	int			i;
 
-	if (scan->taken >= scan->rows.n && !rose_node_scan_next_rows(scan))
+	if (scan->taken >= scan->rows.n && !more_rows(scan))
 	{
 		ExecClearTuple(slot);
 		return false;
@@ -470,7 +551,7 @@ exec_checked(RoseNodeScan *scan)
 	while (next_row(scan))
 	{
 		econtext->ecxt_scantuple = slot;
-		if (ss->ps.qual == NULL || ExecQual(ss->ps.qual, econtext))
+		if (scan->first != NULL || ss->ps.qual == NULL || ExecQual(ss->ps.qual, econtext))
 		{
 			complete_row(scan, slot);
 			return projection ? ExecProject(projection) : slot;

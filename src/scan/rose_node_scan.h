@@ -26,12 +26,14 @@
 /*
  * The plan.  scan.plan.qual: residual conditions, checked row by row.  custom_exprs is a list of
  * ROSE_NODE_EXPRS lists of conditions; none is in two of them.  All refer to the table's columns,
- * as those of a sequential scan do.  custom_private is a list of integers.
+ * as those of a sequential scan do.  custom_private is a list of integers: of RoseNodePrivate, and of columns whose first rows are
+ * wanted (rose_node_first.h).
  */
 typedef enum RoseNodeExprs
 {
 	ROSE_NODE_KEYS,				/* key ranges, as an index scan's: column first */
 	ROSE_NODE_FILTERS,			/* vectorised */
+	ROSE_NODE_LIMIT,			/* no conditions: LIMIT and OFFSET, where only the first rows are wanted */
 	ROSE_NODE_EXPRS
 } RoseNodeExprs;
 
@@ -83,6 +85,9 @@ extern int	rose_node_parallel_workers(RelOptInfo *rel, const RangeTblEntry *rte)
  * parallel_workers are set.
  */
 extern void rose_node_cost_scan(PlannerInfo *root, CustomPath *path, List *keys);
+
+/* Of a scan in no order: it gives out the first rows of the query's order (rose_node_first.h). */
+extern void rose_node_cost_first(PlannerInfo *root, CustomPath *path);
 
 /* Fill rows and costs of a path that takes the scan's rows for the aggregates of its target. */
 extern void rose_node_cost_aggregate(PlannerInfo *root, CustomPath *path, const Path *scan);

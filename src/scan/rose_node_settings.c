@@ -16,13 +16,15 @@
 
 bool		rose_node_scan_enabled = true;
 bool		rose_node_aggregate_enabled = true;
+bool		rose_node_top_enabled = true;
 int			rose_node_vector_rows = ROSE_NODE_VECTOR_ROWS;
 int			rose_node_aggregate_memory = -1;
 int			rose_node_aggregate_sample = -1;
 int			rose_node_scan_min_rows = ROSE_NODE_SCAN_MIN_ROWS;
 
-void
-rose_node_define_settings(void)
+/* Which nodes there are. */
+static void
+define_enables(void)
 {
 	DefineCustomBoolVariable("rose.enable_scan",
 							 "Enables the planner's use of Rose Scan plans.",
@@ -40,6 +42,20 @@ rose_node_define_settings(void)
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("rose.enable_top",
+							 "Enables Rose Scans that give out only rows that may be among the first ones of ORDER BY with LIMIT.",
+							 "The others are left out before their other columns are decoded; without rose.enable_scan there are none.",
+							 &rose_node_top_enabled,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL, NULL, NULL);
+}
+
+void
+rose_node_define_settings(void)
+{
+	define_enables();
 	DefineCustomIntVariable("rose.aggregate_memory",
 							"Memory that the groups of a Rose Aggregate may take; -1: as much as hash tables may.",
 							"For tests: what does not fit is given out in parts, or goes to tapes, with the same results.",

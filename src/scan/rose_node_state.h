@@ -21,6 +21,7 @@
 #include "lsm/read/rose_batch.h"
 #include "lsm/read/rose_interval.h"
 #include "scan/rose_node_column.h"
+#include "scan/rose_node_first.h"
 #include "scan/rose_node_keys.h"
 #include "scan/rose_node_quals.h"
 
@@ -28,6 +29,7 @@
 typedef struct RoseNodeCounts
 {
 	RoseBatchCounts batches;
+	uint64		behind;			/* rows that are not among the first */
 } RoseNodeCounts;
 
 typedef struct RoseNodeScan
@@ -39,7 +41,11 @@ typedef struct RoseNodeScan
 	RoseNodeKeys *keys;			/* NULL: all of the table */
 	RoseNodeQuals *filters;		/* NULL: there are none */
 	Bitmapset  *used;			/* attribute numbers, from 1 */
+	Bitmapset  *many;			/* those of them that are asked for of many rows */
 	bool		ordered;		/* by key */
+	RoseNodeFirst *first;		/* rows that are wanted; NULL: all that are selected */
+	bool		screens;		/* they are looked for before filters select, too */
+	uint64		behind;			/* rows that were left out for that */
 	ExprState  *checks;			/* of keys and filters, for another version of a row; in EvalPlanQual only */
 
 	/* what is made of it */

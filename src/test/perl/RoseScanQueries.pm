@@ -247,6 +247,33 @@ sub ordered
 		  . pick(' LIMIT 20', ' LIMIT 300 OFFSET 7', $table->{most} <= 3000 ? '' : ' LIMIT 1000'), 1);
 }
 
+# The first rows by columns of all sorts, which are not in their order: by all of them, so that it is known which they are, or with those that are equal to the last.
+# The limit may be a parameter, or the query the inner side of a loop.
+sub first_rows
+{
+	my ($table) = @_;
+	my @columns = @{ $table->{columns} };
+	my @by = map { pick(@columns)->{name} . pick('', '', ' DESC') . pick('', '', ' NULLS FIRST', ' NULLS LAST') } 1 .. pick(1, 1, 2, 3);
+	my $limit = pick(1, 3, 10, 10, 40, 300, 2500);
+	my $offset = rare(0.3) ? pick(1, 7, 100) : 0;
+	my $where = rare(0.7) ? ' WHERE ' . condition($table, rare(0.5) ? { flat => 1 } : {}) : '';
+	my $order = join(', ', @by, rare(0.1) ? 'n % 10' : (), 'n');
+	my $from = "FROM $table->{name}$where ORDER BY";
+
+	# which of the rows that are equal are passed over is not known
+	return { query => [ { sql => 'SELECT count(*)' . ($offset ? '' : ', sum(n)') . " FROM (SELECT n $from " . join(', ', @by) . " OFFSET $offset FETCH FIRST $limit ROWS WITH TIES) s", plan => 1, top => 1 } ] } if rare(0.25);
+	if (rare(0.15))
+	{
+		return { query => [
+			{ sql => 'SET plan_cache_mode = force_generic_plan' }, { sql => "PREPARE f (int8, int) AS SELECT n, " . targets($table, '') . " $from $order LIMIT \$1 OFFSET \$2" },
+			(map { { sql => "EXECUTE f($_)", plan => 1, top => 1, ordered => 1 } } "$limit, $offset", 'NULL, 5', '2, NULL', "$limit, 1"),
+			{ sql => 'DEALLOCATE f' }, { sql => 'RESET plan_cache_mode' } ] };
+	}
+	return { query => [ { sql => "SELECT v.x, s.* FROM (VALUES " . join(', ', map { '(' . int(rand(3000)) . ')' } 1 .. 4) . ") v(x) CROSS JOIN LATERAL (SELECT n FROM $table->{name} WHERE n " . pick('<', '>=', '<>')
+			  . " v.x ORDER BY $order LIMIT " . pick(1, 5) . ') s', plan => 1, top => 1 } ] } if rare(0.15);
+	return { query => [ { sql => 'SELECT ' . pick(targets($table, ''), targets($table, ''), $table->{most} <= 800 ? '*' : 'n') . " $from $order LIMIT $limit" . ($offset ? " OFFSET $offset" : ''), plan => 1, top => 1, ordered => 1 } ] };
+}
+
 sub aggregate
 {
 	my ($table) = @_;
@@ -575,7 +602,7 @@ sub query
 	my @kinds = (
 		[ 20, sub { one_query(rows_of($table, condition($table))) } ], [ 3, sub { one_query(rows_of($table, '')) } ],
 		[ 3, sub { one_query("SELECT count(*) FROM (SELECT n FROM $table->{name} WHERE " . condition($table) . ' LIMIT ' . pick(1, 10, 500) . ') s') } ],
-		[ 8, \&ordered ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 25, \&grouped ], [ 12, \&distinct ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
+		[ 8, \&ordered ], [ 12, \&first_rows ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 25, \&grouped ], [ 12, \&distinct ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
 		[ 5, \&cursor ], [ 6, \&changes ], [ 8, \&partitioned ], [ 4, \&optimised ], [ 5, \&guarded ], [ 4, \&failing ]);
 	my $total = 0;
 

@@ -75,7 +75,7 @@ sub settings_of
 {
 	my ($mode) = @_;
 
-	my $text = join('', map { "SET rose.enable_$_ = " . ($mode eq 'off' ? 'off' : 'on') . ";\n" } qw(scan aggregate));
+	my $text = join('', map { "SET rose.enable_$_ = " . ($mode eq 'off' ? 'off' : 'on') . ";\n" } qw(scan aggregate top));
 
 	return $text . join('', map { "RESET $_;\n" } qw(rose.vector_rows rose.aggregate_memory rose.aggregate_sample work_mem hash_mem_multiplier)) if $mode ne 'other';
 	# in little memory rows go to tapes, where there is a choice
@@ -208,7 +208,7 @@ sub fails_alone
 	return (grep { /^error 22/ } @_) == 1 && !grep { /^error (?!22)|^no answer/ } @_;
 }
 
-my %count = map { $_ => 0 } qw(queries scans parallel aggregates groups groupable distinct plans errors checks);
+my %count = map { $_ => 0 } qw(queries scans parallel aggregates groups groupable distinct top first plans errors checks);
 
 # Compares what was said to one item; true: something is wrong.
 sub compare_item
@@ -237,6 +237,8 @@ sub compare_item
 			$count{plans}++;
 			$count{scans}++ if grep { /Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
 			$count{parallel}++ if grep { /Parallel Custom Scan \(Rose Scan\)/ } @{ $plan->{rows} };
+			$count{first}++ if $statement->{top};
+			$count{top}++ if $statement->{top} && grep { /Top Key: / } @{ $plan->{rows} };
 			$count{groupable}++ if $statement->{grouped};
 			$count{groups}++ if $statement->{grouped} && grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
 			$count{distinct}++ if $statement->{distinct} && grep { /Custom Scan \(Rose Aggregate\)/ } @{ $plan->{rows} };
@@ -300,12 +302,13 @@ while ($count{queries} < $wanted && (!$different || $ENV{DIFF_KEEP}))
 	$different |= report("failed: $_") foreach @refused;
 	die 'no queries' if !$different && $count{queries} == $before;
 }
-note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{parallel} of them parallel, $count{aggregates} with a Rose Aggregate, of $count{groupable} with groups $count{groups}, $count{distinct} of distinct values, $count{errors} errors, $count{checks} checks");
+note("$count{queries} queries, $count{plans} plans of which $count{scans} with a Rose Scan, $count{parallel} of them parallel, $count{aggregates} with a Rose Aggregate, of $count{groupable} with groups $count{groups}, $count{distinct} of distinct values, $count{top} of $count{first} of first rows, $count{errors} errors, $count{checks} checks");
 ok(!$different, "the same rows with Rose Scan, without, and on heap ($count{queries} queries)");
 ok($different || $count{queries} >= $wanted, "$wanted queries were compared");
 cmp_ok($count{scans}, '>', 0.4 * $count{plans}, 'a good share of the plans has a Rose Scan');
 cmp_ok($count{groups}, '>', 0.1 * $count{groupable}, 'many of those with groups have one, too');
 cmp_ok($count{aggregates}, '>', 0.05 * $count{plans}, 'some have a Rose Aggregate');
+cmp_ok($count{top}, '>', 0.1 * $count{first}, 'many of those of the first rows leave out others');
 cmp_ok($count{parallel}, '>', 0.03 * $count{plans}, 'some have a parallel one');
 cmp_ok($count{errors}, '<', 0.2 * $count{queries}, 'most queries have an answer');
 cmp_ok($count{checks}, '>', 0, 'some were checked by themselves');
