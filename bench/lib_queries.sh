@@ -10,7 +10,7 @@
 #   ROUNDS    times that each query is run, beside one that maps memory
 #
 # Sides
-#   heap, rows (rose.enable_aggregate off), aggregate (on), duckdb
+#   heap, rows (rose.enable_aggregate and rose.enable_top off), aggregate (on), duckdb
 
 PYTHON=${PYTHON:-python3}
 
@@ -96,6 +96,7 @@ queries_set()
 {
 	is_rose rose || return 0
 	queries_run "SET rose.enable_aggregate = $([ "$1" = rows ] && echo off || echo on)" /dev/null
+	queries_run "SET rose.enable_top = $([ "$1" = rows ] && echo off || echo on)" /dev/null
 }
 
 # queries_measure NUMBER: sets LEAST_heap, LEAST_rows, LEAST_aggregate, and compares.
@@ -120,7 +121,7 @@ queries_measure()
 	same "the answer to query $1 by Rose Aggregate" "$(queries_digest "$1" heap)" "$(queries_digest "$1" aggregate)"
 }
 
-# queries_explain NUMBER: sets USED to whether Rose Aggregate was: yes, no, or rows, where it was begun and given up;
+# queries_explain NUMBER: sets USED to whether Rose Aggregate was: yes, no, or rows, where it was begun and given up, or top, where a Rose Scan has left out rows that are not the first;
 # PAGES_heap and PAGES_aggregate to the blocks that were looked at.
 queries_explain()
 {
@@ -135,6 +136,7 @@ queries_explain()
 			exit } END { print n + 0 }' "$file")"
 	done
 	USED=no
+	! grep -q 'Top Key' "$file" || USED=top
 	! grep -q 'Rose Aggregate' "$file" || USED=yes
 	! grep -q 'Chosen: rows' "$file" || USED=rows
 }
