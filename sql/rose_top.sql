@@ -15,8 +15,8 @@ BEGIN
 END $$;
 -- x: pseudorandom, so that no column is in the order of another one
 CALL rtp_both($$INSERT INTO @ SELECT id, x % 7, CASE WHEN id % 11 > 0 THEN x % 500 - 250 END, CASE id % 97 WHEN 3 THEN 9223372036854775807 WHEN 4 THEN -9223372036854775808 WHEN 5 THEN NULL ELSE x::int8 * 4000000000 END,
-	CASE id % 50 WHEN 0 THEN 'NaN' WHEN 1 THEN '-0' WHEN 2 THEN 0 WHEN 3 THEN '-Infinity' WHEN 4 THEN NULL ELSE (x % 200 - 100) / 8.0 END::real,
-	CASE id % 50 WHEN 0 THEN 'NaN' WHEN 1 THEN '-0' WHEN 2 THEN 0 WHEN 3 THEN 'Infinity' WHEN 4 THEN NULL ELSE (x % 200 - 100) / 8.0 END::float8,
+	CASE id % 50 WHEN 0 THEN 'NaN' WHEN 1 THEN '-0' WHEN 2 THEN 0 WHEN 3 THEN '-Infinity' WHEN 4 THEN NULL ELSE ((x % 200 - 100) / 8.0)::real END,
+	CASE id % 50 WHEN 0 THEN 'NaN' WHEN 1 THEN '-0' WHEN 2 THEN 0 WHEN 3 THEN 'Infinity' WHEN 4 THEN NULL ELSE ((x % 200 - 100) / 8.0)::float8 END,
 	CASE id % 60 WHEN 0 THEN 'NaN' WHEN 1 THEN NULL WHEN 2 THEN 1.0 WHEN 3 THEN 1.00 ELSE (x % 300 - 100) / 8.0 END::numeric, CASE WHEN id % 9 > 0 THEN (ARRAY['', 'red', 'Red', 'gr_en', 'blue', 'green'])[1 + x % 6] END,
 	'v' || x % 300, (ARRAY['a', 'a ', 'b', 'ab'])[1 + x % 4], CASE id % 80 WHEN 0 THEN 'infinity' WHEN 1 THEN NULL ELSE date '2000-01-01' + x % 400 END, timestamp '2000-01-01' + x % 900 * interval '1 h',
 	CASE WHEN id % 30 > 0 THEN timestamptz '2000-01-01 00:00+00' + x % 900 * interval '1 h' END, time '00:00' + x % 900 * interval '1 min', CASE WHEN id % 5 > 0 THEN x % 2 = 0 END, (x * 13)::oid, (ARRAY['sad', 'ok', 'happy', NULL])[1 + x % 4]::rtp_mood,
@@ -81,6 +81,7 @@ INSERT INTO rtp_queries (q) SELECT unnest(ARRAY[
 	'SELECT id FROM @ WHERE v LIKE ''%7%'' ORDER BY f8 NULLS FIRST, i2, id LIMIT 40', 'SELECT id FROM @ WHERE v LIKE ''%7%'' ORDER BY f8 DESC NULLS LAST, i2, id LIMIT 150', 'SELECT id FROM @ WHERE v LIKE ''%7%'' ORDER BY f4, i2, id LIMIT 150', 'SELECT id FROM @ WHERE v LIKE ''%7%'' ORDER BY i4 NULLS FIRST, id LIMIT 3', 'SELECT id FROM @ WHERE v LIKE ''%7%'' ORDER BY i4 NULLS FIRST, id LIMIT 150',
 	'SELECT * FROM @ WHERE i2 = 3 AND v LIKE ''v2%'' ORDER BY u, id LIMIT 4', 'SELECT id FROM @ WHERE length(v) = 3 ORDER BY u, id LIMIT 4', 'SELECT id, v FROM @ WHERE length(v) = 3 AND i2 > 2 ORDER BY i8, id LIMIT 4', 'SELECT * FROM @ WHERE id BETWEEN 300 AND 1300 AND i2 <> 5 ORDER BY tz DESC, id LIMIT 14',
 	'SELECT * FROM @ WHERE id > 400 AND v LIKE ''%1%'' AND length(t) > 2 ORDER BY ti, id DESC LIMIT 6', 'SELECT id FROM @ WHERE t = ''none'' ORDER BY ti, id LIMIT 6', 'SELECT id FROM @ WHERE i2 = 3 ORDER BY i2, u, id LIMIT 6',
+	'SELECT id, v, t FROM @ WHERE i4 BETWEEN 0 AND 10 AND length(v) >= 3 ORDER BY u, id LIMIT 2', 'SELECT v FROM @ WHERE i4 BETWEEN 0 AND 12 AND v || t <> ''none'' ORDER BY ts DESC, id LIMIT 4',
 	'SELECT id FROM @ WHERE 10 / (i2 - 6) > -20 ORDER BY u, id LIMIT 3', 'SELECT id FROM @ WHERE EXISTS (SELECT) ORDER BY u, id LIMIT 3', 'SELECT id FROM @ WHERE i4 > (SELECT avg(i4) FROM @) ORDER BY u, id LIMIT 3', 'SELECT x.id FROM @ x WHERE 2 < (SELECT count(*) FROM @ y WHERE y.id IN (x.id + 1, x.id + 3, x.id * 2)) ORDER BY u, id LIMIT 3',
 	-- expressions in the result and behind the columns; collations, operators
 	'SELECT id % 9, i4 + i2, upper(t) FROM @ ORDER BY v, id LIMIT 8', 'SELECT x FROM @ x ORDER BY v DESC, id LIMIT 8', 'SELECT id FROM @ ORDER BY i2, length(v), id LIMIT 8', 'SELECT id FROM @ ORDER BY t COLLATE "C" DESC, id LIMIT 400', 'SELECT id FROM @ ORDER BY v COLLATE "POSIX", id LIMIT 12',
@@ -111,10 +112,13 @@ SELECT regexp_replace(line, '\d+', 'N') FROM rtp_plan('SELECT wide FROM rtp WHER
 
 -- not where others are wanted, or rows go elsewhere; nor where they come in order, or are too many
 SELECT rtp_same(q, false) FROM unnest(ARRAY['SELECT id FROM @ ORDER BY u, id', 'SELECT id FROM @ ORDER BY u, id LIMIT ALL', 'SELECT id FROM @ ORDER BY u, id LIMIT (SELECT 5)', 'SELECT id FROM @ ORDER BY u, id LIMIT 5 OFFSET (SELECT 3)', 'SELECT id FROM @ ORDER BY u, id LIMIT 10001', 'SELECT id FROM @ ORDER BY u, id LIMIT 10 OFFSET 9991',
-	'SELECT id FROM @ ORDER BY id LIMIT 10', 'SELECT id FROM @ WHERE i2 = 3 ORDER BY id LIMIT 10', 'SELECT id FROM @ ORDER BY i4 + 1, id LIMIT 10', 'SELECT DISTINCT i2 FROM @ ORDER BY i2 LIMIT 3', 'SELECT DISTINCT ON (i2) i2, id FROM @ ORDER BY i2, id LIMIT 3', 'SELECT i2, count(*) FROM @ GROUP BY i2 ORDER BY i2 LIMIT 3',
+	'SELECT id FROM @ ORDER BY id LIMIT 10', 'SELECT id FROM @ WHERE i2 = 3 ORDER BY id LIMIT 10', 'SELECT id FROM @ WHERE o = 77 ORDER BY id LIMIT 10', 'SELECT id FROM @ ORDER BY i4 + 1, id LIMIT 10', 'SELECT DISTINCT i2 FROM @ ORDER BY i2 LIMIT 3', 'SELECT DISTINCT ON (i2) i2, id FROM @ ORDER BY i2, id LIMIT 3', 'SELECT i2, count(*) FROM @ GROUP BY i2 ORDER BY i2 LIMIT 3',
 	'SELECT i2 FROM @ GROUP BY i2 ORDER BY i2 LIMIT 3', 'SELECT i2 FROM @ GROUP BY GROUPING SETS (i2, ()) ORDER BY i2 LIMIT 3', 'SELECT sum(i2) FROM @ ORDER BY 1 LIMIT 3', 'SELECT id, row_number() OVER (ORDER BY id) FROM @ ORDER BY u, id LIMIT 3', 'SELECT id, generate_series(1, i2) FROM @ ORDER BY i2, id, 2 LIMIT 30', 'SELECT x.id FROM @ x JOIN @ y ON y.id = x.id + 1 ORDER BY x.u, x.id LIMIT 3',
 	'SELECT x.id, y.n FROM @ x, generate_series(1, 2) y (n) ORDER BY x.u, x.id, y.n LIMIT 3', 'SELECT i2, i4 FROM @ UNION SELECT i2, i4 FROM @ ORDER BY 1, 2 LIMIT 3', 'SELECT id FROM @ WHERE u IN (SELECT u FROM @ WHERE i2 = 3) ORDER BY i4, id LIMIT 3',
 	'SELECT * FROM (SELECT id, v FROM @ UNION ALL SELECT id + 10000, t FROM @) x ORDER BY v DESC NULLS LAST, id LIMIT 9', 'SELECT * FROM (SELECT id, i4 FROM @ UNION ALL SELECT id, i8 FROM @ WHERE i2 < 3) x ORDER BY i4, id LIMIT 9']) q;
+SET rose.enable_aggregate = off;
+SELECT rtp_same(q, false) FROM unnest(ARRAY['SELECT i2 FROM @ GROUP BY i2 ORDER BY i2 LIMIT 3', 'SELECT i2, i4 FROM @ GROUP BY i2, i4 ORDER BY i2, i4 LIMIT 3', 'SELECT i2, count(*) FROM @ GROUP BY i2 ORDER BY i2 DESC LIMIT 3', 'SELECT DISTINCT i2 FROM @ ORDER BY i2 LIMIT 3']) q;
+RESET rose.enable_aggregate;
 SELECT line FROM rtp_plan('SELECT id FROM rtp ORDER BY u LIMIT 5 FOR UPDATE') line WHERE line ~ 'Top';
 SELECT line FROM rtp_plan('WITH x AS (SELECT id FROM rtp ORDER BY u LIMIT 5 FOR SHARE) SELECT * FROM x') line WHERE line ~ 'Top';
 SELECT line FROM rtp_plan('DECLARE c SCROLL CURSOR FOR SELECT id FROM rtp ORDER BY u LIMIT 5') line WHERE line ~ 'Top';
@@ -128,6 +132,9 @@ SELECT line FROM rtp_plan('SELECT id FROM rtp WHERE id = 7 ORDER BY u LIMIT 5') 
 CREATE SEQUENCE rtp_seq;
 CREATE TABLE rtp_once AS SELECT id FROM rtp WHERE nextval('rtp_seq') > 0 AND i2 <> 9 ORDER BY u LIMIT 5;
 SELECT nextval('rtp_seq') - count(*) AS more FROM rtp WHERE i2 <> 9;
+CREATE SEQUENCE rtp_all_seq;
+CREATE TABLE rtp_all_once AS SELECT id FROM rtp WHERE nextval('rtp_all_seq') > 0 ORDER BY i4 LIMIT 5;
+SELECT nextval('rtp_all_seq') - count(*) AS more FROM rtp;
 -- the result is made of rows that are given out: none of those fails
 SELECT 10 / (i2 - 5) AS r FROM rtp WHERE i2 IS NOT NULL ORDER BY i2, id LIMIT 3;
 
@@ -253,6 +260,6 @@ EXECUTE rtp_w(4);
 SELECT line ~ 'Removed' AS removed FROM rtp_plan('EXECUTE rtp_w(4)', 'ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off') line WHERE line ~ 'by Top';
 SET max_parallel_workers_per_gather = 0;
 SELECT * FROM rtp_many_heap WHERE t LIKE '%3%' ORDER BY x DESC, k LIMIT 4;
-DROP TABLE rtp_many, rtp_many_heap, rtp_parts, rtp_parts_heap, rtp_all, rtp_once, rtp_queries;
+DROP TABLE rtp_many, rtp_many_heap, rtp_parts, rtp_parts_heap, rtp_all, rtp_once, rtp_all_once, rtp_queries;
 DROP OWNED BY rtp_reader;
 DROP ROLE rtp_reader;
