@@ -17,6 +17,9 @@
  * The row found stays in the RoseIndexFetch, where the fetch of the heap row that
  * follows picks it up.
  *
+ * Of a long range rows come from stretches.  If entries are all that is wanted, most are given out without
+ * a look at anything but their columns (index_scan_next_of_stretch).
+ *
  * Like a btree scan, one that ran off an end starts anew when it is called
  * again, at the end that its direction begins at.
  *
@@ -27,10 +30,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "access/itup.h"
-#include "access/tupmacs.h"
-#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
@@ -45,6 +44,7 @@
 #include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_predicate.h"
 #include "indexam/rose_index_batch.h"
+#include "indexam/rose_index_tuple.h"
 #include "indexam/rose_indexam.h"
 
 struct RoseIndexScan
@@ -52,15 +52,11 @@ struct RoseIndexScan
 	MemoryContext context;
 	MemoryContext quals_context;	/* quals */
 	MemoryContext mark_context; /* mark_key */
-	MemoryContext tuple_context;	/* xs_itup, xs_hitup */
-	TupleDesc	large_desc;		/* of xs_hitup; NULL: there was none */
-	IndexTuple	entry;			/* xs_itup, if entries differ in nothing but values; or NULL */
-	uint16		offsets[INDEX_MAX_KEYS];	/* of these in it */
 	RoseTree   *tree;			/* that is scanned: the table's, or a secondary index's */
 	bool		of_entries;		/* the latter; then: */
 	bool		turned;			/* its entries are stored the other way round */
-	AttrNumber	sources[INDEX_MAX_KEYS];	/* entry columns of the index's columns ... */
-	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and of the columns of the table's key, ... */
+	AttrNumber	sources[INDEX_MAX_KEYS];	/* columns of the tree that the index's columns are ... */
+	AttrNumber	row_key[INDEX_MAX_KEYS];	/* ... and in entries, those of the table's key, ... */
 	int			row_key_at[INDEX_MAX_KEYS]; /* ... which are these of the entry's key; or -1 */
 	RoseIndexValidator *validator;	/* NULL: entries are exact */
 	IndexScanDesc wants_entry;	/* with a validator: whose xs_itup is to be that of the row; or NULL */
@@ -76,10 +72,15 @@ struct RoseIndexScan
 	int			taken;			/* rows in one direction, to so many as say that the range is long */
 	ScanDirection taken_direction;
 	RoseRow		row;			/* the row, if it is one of a stretch */
-	Datum		key[INDEX_MAX_KEYS];
+	Datum		key[INDEX_MAX_KEYS];	/* its key ... */
+	bool		key_is_read;	/* ... if that was read */
 	bool		active;			/* scan is somewhere in a range */
 	bool		point;			/* ranges are single keys, to be looked up */
 	bool		point_done;		/* this one was */
+
+	RoseIndexTuples tuples;		/* in which entries are given out, one of which is wanted */
+	RoseStretch *rush;			/* see index_scan_next_of_stretch; NULL: not now */
+	ScanDirection rush_direction;	/* of the calls */
 
 	bool		marked;			/* else the mark is before the start */
 	uint64		mark_range;
@@ -87,9 +88,6 @@ struct RoseIndexScan
 	ScanDirection mark_direction;
 	ScanDirection direction;	/* of the last call */
 };
-
-/* Columns of so many bytes are more than an index tuple can have, with its header. */
-#define LARGE_ENTRY_BYTES	8000
 
 /* After so many rows of a range, many more are expected. */
 #define ROWS_OF_LONG_RANGE	4
@@ -170,7 +168,12 @@ index_scan_create(Relation index, RoseIndexFetch *fetch)
 	scan->tree = fetch->tree;
 	if (!rose_tree_is_key_index(index))
 		index_scan_open_entries(scan, index, fetch->tree->schema);
+	else
+		for (int i = 0; i < scan->tree->schema->nkeys; i++)
+			scan->sources[i] = scan->tree->schema->keys[i].def.attno;
 	rose_index_batch_init(&scan->batch, scan->tree, fetch->tree, context);
+	rose_index_tuples_init(&scan->tuples, IndexRelationGetNumberOfAttributes(index), scan->sources,
+						   scan->of_entries ? scan->tree->schema->natts : 0, context);
 	return scan;
 }
 
@@ -196,6 +199,7 @@ rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys, ScanKey orderbys
 	fetch->row = NULL;
 	fetch->scan->quals = NULL;
 	fetch->scan->active = false;
+	fetch->scan->rush = NULL;
 	fetch->scan->marked = false;
 	rose_index_batch_drop(&fetch->scan->batch, 1);
 	MemoryContextReset(fetch->scan->quals_context);
@@ -296,24 +300,47 @@ index_scan_take_of_many(RoseIndexScan *scan)
 	if (!rose_rows_in_window(rows, slot))
 		rows->ops->ahead(rows, slot);
 	rows->ops->key(rows, slot, scan->key);
+	scan->key_is_read = true;
 	scan->row.key = scan->key;
 	scan->row.rows = rows;
 	scan->row.slot = slot;
 	return &scan->row;
 }
 
-/* The same, and its TID. */
-static const RoseRow *
-index_scan_next_of_many(RoseIndexFetch *fetch)
+/*
+ * Name the row of the range: what came from a stretch by its place, if it is one of the table; an entry by what names
+ * nothing.
+ */
+static inline void
+index_scan_name(RoseIndexFetch *fetch, const RoseRow *row)
 {
 	RoseIndexScan *scan = fetch->scan;
-	const RoseRow *row = index_scan_take_of_many(scan);
 
-	if (row == &scan->row)
+	/* blocks count up, so that the planner soon gives up to look for an end */
+	if (scan->of_entries)
+	{
+		ItemPointerSet(&fetch->tid, NO_ROW_BLOCK + scan->nreturned, FirstOffsetNumber);
+		if (unlikely(++scan->nreturned == NO_ROW_BLOCKS))
+			scan->nreturned = 0;
+	}
+	else if (row == &scan->row)
 		rose_stretch_tid(rose_scan_stretch(scan->scan), row->slot, &fetch->tid);
-	else if (row)
+	else
 		rose_scan_tid(scan->scan, &fetch->tid);
-	return row;
+}
+
+/* The next row of the range by itself, or of a stretch once the range has turned out to be a long one. */
+static const RoseRow *
+index_scan_take(RoseIndexScan *scan)
+{
+	/* who turns leaves the stretch by taking a row in the other way */
+	if (scan->direction != scan->taken_direction)
+		scan->taken = 0;
+	scan->taken_direction = scan->direction;
+	if (scan->taken >= ROWS_OF_LONG_RANGE)
+		return index_scan_take_of_many(scan);
+	scan->taken++;
+	return rose_scan_next_keyed(scan->scan, scan->direction);
 }
 
 /* The key of an entry's row, if it is read from the entry. */
@@ -360,11 +387,6 @@ index_scan_next_entry(RoseIndexFetch *fetch, Snapshot snapshot)
 	RoseIndexScan *scan = fetch->scan;
 	RoseIndexBatch *batch = &scan->batch;
 
-	/* blocks count up, so that the planner soon gives up to look for an end */
-	ItemPointerSet(&fetch->tid, NO_ROW_BLOCK + scan->nreturned++ % NO_ROW_BLOCKS,
-				   FirstOffsetNumber);
-	if (!scan->batched)
-		return rose_scan_next_keyed(scan->scan, scan->direction);
 	if (rose_index_batch_is_open(batch) && batch->direction != scan->direction)
 	{
 		/* the range's scan is past the entries that were given out; from here on it cannot turn by itself */
@@ -394,20 +416,11 @@ index_scan_next_row(IndexScanDesc iscan, RoseIndexFetch *fetch)
 	RoseLookup *lookup;
 	const RoseRow *row;
 
-	if (scan->of_entries)
-		return index_scan_next_entry(fetch, iscan->xs_snapshot);
 	if (!scan->point)
 	{
-		/* who turns leaves the stretch by taking a row in the other way */
-		if (scan->direction != scan->taken_direction)
-			scan->taken = 0;
-		scan->taken_direction = scan->direction;
-		if (scan->taken >= ROWS_OF_LONG_RANGE)
-			return index_scan_next_of_many(fetch);
-		scan->taken++;
-		row = rose_scan_next_keyed(scan->scan, scan->direction);
+		row = scan->batched ? index_scan_next_entry(fetch, iscan->xs_snapshot) : index_scan_take(scan);
 		if (row)
-			rose_scan_tid(scan->scan, &fetch->tid);
+			index_scan_name(fetch, row);
 		return row;
 	}
 	if (scan->point_done)
@@ -450,124 +463,61 @@ index_scan_next_range(IndexScanDesc iscan, RoseIndexFetch *fetch, bool forward)
 
 /* ---- index entries, for index-only scans ---- */
 
-/* If all without NULL look alike but for their values: keep this one, and where these are in it. */
-static void
-index_scan_keep_entry(IndexScanDesc iscan, RoseIndexScan *scan)
-{
-	TupleDesc	desc = iscan->xs_itupdesc;
-	Size		offset = IndexInfoFindDataOffset(iscan->xs_itup->t_info);
-
-	if (IndexTupleHasNulls(iscan->xs_itup))
-		return;
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (!att->attbyval)
-			return;
-		offset = att_align_nominal(offset, att->attalign);
-		scan->offsets[i] = offset;
-		offset += att->attlen;
-	}
-	scan->entry = MemoryContextAlloc(scan->context, IndexTupleSize(iscan->xs_itup));
-	memcpy(scan->entry, iscan->xs_itup, IndexTupleSize(iscan->xs_itup));
-}
-
-/* Columns as people have them; in index tuples, names are strings. */
-static TupleDesc
-index_scan_large_descriptor(IndexScanDesc iscan, RoseIndexScan *scan)
-{
-	if (scan->large_desc == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(scan->context);
-
-		scan->large_desc = CreateTupleDescCopy(iscan->xs_itupdesc);
-		for (int i = 0; i < scan->large_desc->natts; i++)
-			if (TupleDescAttr(scan->large_desc, i)->atttypid == CSTRINGOID)
-				TupleDescInitEntry(scan->large_desc, i + 1, NULL, NAMEOID, -1, 0);
-		MemoryContextSwitchTo(old);
-	}
-	return scan->large_desc;
-}
-
-/*
- * INCLUDE columns may be of any size, index tuples may not.  The executor takes a heap tuple
- * as well; the planner, which looks for the ends of an index, wants no more than the key.
- */
-static void
-index_scan_form_large_entry(IndexScanDesc iscan, RoseIndexScan *scan, const Datum *values,
-							const bool *nulls)
-{
-	bool		key_nulls[INDEX_MAX_KEYS];
-
-	memset(key_nulls, true, sizeof(key_nulls));
-	memcpy(key_nulls, nulls,
-		   IndexRelationGetNumberOfKeyAttributes(iscan->indexRelation) * sizeof(bool));
-	iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) values, key_nulls);
-	iscan->xs_hitupdesc = index_scan_large_descriptor(iscan, scan);
-	iscan->xs_hitup = heap_form_tuple(iscan->xs_hitupdesc, (Datum *) values, (bool *) nulls);
-}
-
-static void
-index_scan_form_entry(IndexScanDesc iscan, RoseIndexScan *scan, const Datum *values,
-					  const bool *nulls)
-{
-	MemoryContext old;
-	bool		large = heap_compute_data_size(iscan->xs_itupdesc, (Datum *) values,
-											   (bool *) nulls) > LARGE_ENTRY_BYTES;
-
-	if (scan->tuple_context == NULL)
-		scan->tuple_context = AllocSetContextCreate(scan->context, "rose index entry",
-													ALLOCSET_SMALL_SIZES);
-	MemoryContextReset(scan->tuple_context);
-	old = MemoryContextSwitchTo(scan->tuple_context);
-	iscan->xs_hitup = NULL;
-	if (unlikely(large))
-		index_scan_form_large_entry(iscan, scan, values, nulls);
-	else
-		iscan->xs_itup = index_form_tuple(iscan->xs_itupdesc, (Datum *) values, (bool *) nulls);
-	MemoryContextSwitchTo(old);
-	if (scan->entry == NULL && !large)
-		index_scan_keep_entry(iscan, scan);
-}
-
-static void
-index_scan_set_entry(IndexScanDesc iscan, RoseIndexScan *scan, const Datum *values,
-					 const bool *nulls, bool any_null)
-{
-	if (unlikely(scan->entry == NULL || any_null))
-	{
-		index_scan_form_entry(iscan, scan, values, nulls);
-		return;
-	}
-	for (int i = 0; i < iscan->xs_itupdesc->natts; i++)
-		store_att_byval((char *) scan->entry + scan->offsets[i], values[i],
-						TupleDescAttr(iscan->xs_itupdesc, i)->attlen);
-	iscan->xs_itup = scan->entry;
-}
-
 /* The row under the scan as an index entry. */
 static void
 index_scan_give_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseRow *row)
 {
-	Datum		values[INDEX_MAX_KEYS];
 	bool		nulls[INDEX_MAX_KEYS] = {false};
-	bool		any_null = false;
+	int			natts = iscan->xs_itupdesc->natts;
 
-	if (!scan->of_entries)
+	if (scan->of_entries)
 	{
-		/* INCLUDE columns are the row's: nobody wants them of the entry (rose_primary_key_plan) */
-		for (int i = scan->tree->schema->nkeys; i < iscan->xs_itupdesc->natts; i++)
-			any_null = nulls[i] = true;
-		index_scan_set_entry(iscan, scan, row->key, nulls, any_null);
+		rose_index_tuples_give_row(&scan->tuples, iscan, row, scan->tree->schema);
 		return;
 	}
-	for (int i = 0; i < iscan->xs_itupdesc->natts; i++)
-	{
-		values[i] = rose_row_getattr(row, scan->tree->schema, scan->sources[i], &nulls[i]);
-		any_null |= nulls[i];
-	}
-	index_scan_set_entry(iscan, scan, values, nulls, any_null);
+	/* INCLUDE columns are the row's: nobody wants them of the entry (rose_primary_key_plan) */
+	for (int i = scan->tree->schema->nkeys; i < natts; i++)
+		nulls[i] = true;
+	rose_index_tuples_give(&scan->tuples, iscan, row->key, nulls, natts > scan->tree->schema->nkeys);
+}
+
+/*
+ * After a row of a stretch was given out: may what comes next of it be given out by index_scan_next_of_stretch?  It may if
+ * nothing but its columns need to be looked at.
+ */
+static bool
+index_scan_may_rush(IndexScanDesc iscan, const RoseIndexScan *scan)
+{
+	return iscan->xs_want_itup && scan->validator == NULL && !scan->point &&
+		!rose_key_quals_has_checks(scan->quals) &&
+		(scan->of_entries || iscan->xs_itupdesc->natts == scan->tree->schema->nkeys);
+}
+
+/*
+ * The next entry of the stretch that is being given out, in the same direction as before: done for each entry of a long
+ * range, so it is as short as can be.  False: not done, and nothing has changed.
+ */
+static inline bool
+index_scan_next_of_stretch(IndexScanDesc iscan, RoseIndexFetch *fetch)
+{
+	RoseIndexScan *scan = fetch->scan;
+	RoseStretch *stretch = scan->rush;
+	int			slot;
+
+	if (!rose_stretch_has_row(stretch) && !rose_scan_next_piece(scan->scan))
+		return false;
+	slot = stretch->next;
+	if (!rose_index_tuples_give_decoded(&scan->tuples, iscan, stretch->rows, slot))
+		return false;
+	stretch->next++;
+	scan->row.rows = stretch->rows;
+	scan->row.slot = slot;
+	scan->key_is_read = false;
+	index_scan_name(fetch, &scan->row);
+	fetch->row = &scan->row;
+	fetch->of_entry = scan->of_entries;
+	iscan->xs_heaptid = fetch->tid;
+	return true;
 }
 
 /* ---- rows of entries ---- */
@@ -586,7 +536,7 @@ replace_entry(IndexScanDesc iscan, RoseIndexScan *scan, const RoseEntry *entry)
 		nulls[i] = entry->nulls[scan->sources[i] - 1];
 		any_null |= nulls[i];
 	}
-	index_scan_set_entry(iscan, scan, values, nulls, any_null);
+	rose_index_tuples_give(&scan->tuples, iscan, values, nulls, any_null);
 }
 
 /* The row of this key; a function that the validator has called may have looked up others. */
@@ -681,14 +631,15 @@ rose_index_entry_row(RoseIndexFetch *fetch, Snapshot snapshot, ItemPointer tid, 
 
 /* ---- the next one ---- */
 
-bool
-rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
+/* If it is not one that index_scan_next_of_stretch gives out; kept apart, to keep that short. */
+static pg_noinline bool
+index_scan_next(IndexScanDesc iscan, RoseIndexFetch *fetch, ScanDirection direction)
 {
-	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
 	RoseIndexScan *scan = fetch->scan;
 	bool		forward = !ScanDirectionIsBackward(direction);
 	const RoseRow *row;
 
+	scan->rush = NULL;
 	fetch->row = NULL;
 	fetch->of_entry = scan->of_entries;
 	fetch->key_only = iscan->xs_want_itup;
@@ -717,7 +668,24 @@ rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
 	iscan->xs_heaptid = fetch->tid;
 	if (iscan->xs_want_itup)
 		index_scan_give_entry(iscan, scan, row);
+	if (row == &scan->row && index_scan_may_rush(iscan, scan))
+	{
+		scan->rush = rose_scan_stretch(scan->scan);
+		scan->rush_direction = direction;
+	}
 	return true;
+}
+
+bool
+rose_index_gettuple(IndexScanDesc iscan, ScanDirection direction)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) iscan->xs_heapfetch;
+	const RoseIndexScan *scan = fetch->scan;
+
+	if (likely(scan->rush != NULL) && direction == scan->rush_direction &&
+		index_scan_next_of_stretch(iscan, fetch))
+		return true;
+	return index_scan_next(iscan, fetch, direction);
 }
 
 /* ---- mark and restore ---- */
@@ -740,6 +708,8 @@ rose_index_markpos(IndexScanDesc iscan)
 		scan->mark_context = AllocSetContextCreate(scan->context, "rose index scan mark",
 												   ALLOCSET_SMALL_SIZES);
 	MemoryContextReset(scan->mark_context);
+	if (fetch->row == &scan->row && !scan->key_is_read)
+		scan->row.rows->ops->key(scan->row.rows, scan->row.slot, scan->key);
 	rose_key_copy(scan->tree->schema, scan->mark_key, fetch->row->key, scan->mark_context);
 	scan->mark_direction = scan->direction;
 }
@@ -757,6 +727,7 @@ rose_index_restrpos(IndexScanDesc iscan)
 
 	fetch->row = NULL;
 	scan->active = false;
+	scan->rush = NULL;
 	rose_index_batch_drop(&scan->batch, 1);
 	if (!scan->marked)
 		return;

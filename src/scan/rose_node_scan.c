@@ -90,11 +90,11 @@ user_columns(const Bitmapset *members, TupleDesc desc)
 	return columns;
 }
 
-/* WHERE CURRENT OF asks a portal's scan where it is; the portal must have a name for that, and one process. */
+/* WHERE CURRENT OF asks a portal's scan where it is; the portal must have a name that one can know, and one process. */
 static bool
 may_be_current_of(const RoseNodeScan *scan)
 {
-	return ActivePortal != NULL && ActivePortal->name[0] != '\0' &&
+	return ActivePortal != NULL && ActivePortal->name[0] != '\0' && ActivePortal->visible &&
 		!scan->css.ss.ps.plan->parallel_aware;
 }
 

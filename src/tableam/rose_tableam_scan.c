@@ -423,30 +423,32 @@ rose_index_fetch_end(IndexFetchTableData *data)
 
 /*
  * May somebody ask which row this is of, by its TID?  WHERE CURRENT OF does, of a scan that
- * returns entries alone, too; but the portal that runs must have a name for that.
+ * returns entries alone, too; but the portal that runs must have a name for that, which those of EXECUTE
+ * tell nobody.
  */
-static bool
+static inline bool
 may_be_current_of(void)
 {
-	return ActivePortal != NULL && ActivePortal->name[0] != '\0';
+	return ActivePortal != NULL && ActivePortal->name[0] != '\0' && ActivePortal->visible;
 }
 
-/*
- * The row of the entry under the scan of a secondary index.  Who wants nothing but the
- * entry, which tells exactly what the snapshot sees, has it.
- */
+/* Who wants nothing but the entry under the scan, which tells exactly what the snapshot sees, has it. */
+static inline bool
+entry_is_enough(const RoseIndexFetch *fetch, const ItemPointerData *tid)
+{
+	return fetch->key_only && fetch->of_entry && !fetch->unsure && fetch->row != NULL &&
+		ItemPointerGetBlockNumberNoCheck(tid) == ItemPointerGetBlockNumberNoCheck(&fetch->tid) &&
+		ItemPointerGetOffsetNumberNoCheck(tid) == ItemPointerGetOffsetNumberNoCheck(&fetch->tid) &&
+		!may_be_current_of();
+}
+
+/* The row of the entry under the scan of a secondary index, if the entry is not enough. */
 static bool
 fetch_of_entry(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
 {
-	const RoseRow *row;
 	bool		shared;
+	const RoseRow *row = rose_index_entry_row(fetch, snapshot, tid, &shared);
 
-	if (fetch->key_only && !fetch->unsure && !may_be_current_of())
-	{
-		ExecClearTuple(slot);
-		return true;
-	}
-	row = rose_index_entry_row(fetch, snapshot, tid, &shared);
 	if (row == NULL)
 		return false;
 	if (fetch->key_only)
@@ -481,19 +483,13 @@ fetch_by_tid(RoseIndexFetch *fetch, const ItemPointerData *tid, Snapshot snapsho
  * known to be visible.  That is all that an index-only scan asks for: it clears the slot
  * at once.
  */
-bool
-rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
-					   TupleTableSlot *slot, bool *call_again, bool *all_dead)
+static pg_noinline bool
+fetch_row(RoseIndexFetch *fetch, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot)
 {
-	RoseIndexFetch *fetch = (RoseIndexFetch *) data;
 	const RoseRow *row = fetch->row;
 	bool		shared = fetch->row_is_shared;
 
 	fetch->slot = rose_slot_is_of_plan(slot) ? slot : NULL;
-	*call_again = false;
-	if (all_dead)
-		*all_dead = false;
-
 	if (row == NULL || !ItemPointerEquals(tid, &fetch->tid))
 	{
 		fetch->of_entry = false;
@@ -512,6 +508,22 @@ rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snap
 		rose_slot_store(slot, fetch->tree, row, tid);
 	if (fetch->row_is_shared)
 		fetch->row = NULL;
+	return true;
+}
+
+bool
+rose_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
+					   TupleTableSlot *slot, bool *call_again, bool *all_dead)
+{
+	RoseIndexFetch *fetch = (RoseIndexFetch *) data;
+
+	*call_again = false;
+	if (all_dead)
+		*all_dead = false;
+	if (!entry_is_enough(fetch, tid))
+		return fetch_row(fetch, tid, snapshot, slot);
+	if (!TTS_EMPTY(slot))
+		ExecClearTuple(slot);
 	return true;
 }
 
