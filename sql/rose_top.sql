@@ -260,6 +260,10 @@ EXECUTE rtp_w(4);
 SELECT line ~ 'Removed' AS removed FROM rtp_plan('EXECUTE rtp_w(4)', 'ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off') line WHERE line ~ 'by Top';
 SET max_parallel_workers_per_gather = 0;
 SELECT * FROM rtp_many_heap WHERE t LIKE '%3%' ORDER BY x DESC, k LIMIT 4;
+-- of few rows of a large batch, the columns that conditions have seen
+EXPLAIN (COSTS off) SELECT * FROM rtp_many WHERE x BETWEEN 500 AND 510 AND length(t) > 2 ORDER BY x DESC, k LIMIT 5;
+SELECT * FROM rtp_many WHERE x BETWEEN 500 AND 510 AND length(t) > 2 ORDER BY x DESC, k LIMIT 5;
+SELECT * FROM rtp_many_heap WHERE x BETWEEN 500 AND 510 AND length(t) > 2 ORDER BY x DESC, k LIMIT 5;
 DROP TABLE rtp_many, rtp_many_heap, rtp_parts, rtp_parts_heap, rtp_all, rtp_once, rtp_all_once, rtp_queries;
 DROP OWNED BY rtp_reader;
 DROP ROLE rtp_reader;
