@@ -15,6 +15,10 @@ EXPLAIN (COSTS off) SELECT count(*) FROM ors WHERE fill LIKE '%7%' AND (a = 1 OR
 EXPLAIN (COSTS off) SELECT * FROM ors WHERE a = 1 OR fill = 'x';
 EXPLAIN (COSTS off) SELECT * FROM ors WHERE a = 1 OR c = 2;
 EXPLAIN (COSTS off) SELECT * FROM ors WHERE a = 1 OR b = 'b' || random();
+-- not where there are to be no index scans, which 18 no longer says by costs
+SET enable_indexscan = off;
+EXPLAIN (COSTS off) SELECT * FROM ors WHERE a = 1 OR id = 7;
+RESET enable_indexscan;
 
 -- the same rows as by a look at all of them, each once
 CREATE FUNCTION ors_same(query text) RETURNS int LANGUAGE plpgsql AS $$

@@ -28,6 +28,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/restrictinfo.h"
 
+#include "compat/rose_compat_plan.h"
 #include "indexam/rose_index_paths.h"
 #include "indexam/rose_indexam.h"
 #include "indexam/rose_or.h"
@@ -103,6 +104,7 @@ cost_or(CustomPath *path, RelOptInfo *rel)
 		total += child->total_cost +
 			child->rows * cpu_operator_cost * (double) foreach_current_index(cell);
 		rows += child->rows;
+		rose_path_add_disabled(&path->path, child);
 	}
 	path->path.rows = rel->rows;
 	path->path.startup_cost = ((Path *) linitial(path->custom_paths))->startup_cost +

@@ -64,7 +64,7 @@ is_candidate(PlannerInfo *root, const RelOptInfo *input, const GroupPathExtraDat
 	if (input->reloptkind != RELOPT_BASEREL || input->rtekind != RTE_RELATION ||
 		extra->patype == PARTITIONWISE_AGGREGATE_PARTIAL)
 		return false;
-	if (parse->groupClause != NIL ? rose_group_clause(root) == NIL : !parse->hasAggs)
+	if (parse->groupClause == NIL && !parse->hasAggs)
 		return false;
 	if (parse->groupingSets != NIL || parse->hasTargetSRFs)
 		return false;

@@ -38,6 +38,7 @@
 #include "utils/ruleutils.h"
 
 #include "compat/rose_compat_explain.h"
+#include "compat/rose_compat_plan.h"
 #include "scan/rose_node.h"
 #include "scan/rose_node_choice.h"
 #include "scan/rose_node_finish.h"
@@ -143,6 +144,7 @@ rose_node_choice_path(PlannerInfo *root, Path *vectors, Path *rows, RoseNodeChoi
 	path->path.rows = vectors->rows;
 	path->path.startup_cost = vectors->startup_cost;
 	path->path.total_cost = vectors->total_cost;
+	rose_path_add_disabled(&path->path, vectors);
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_paths = list_make2(vectors, rows);
 	path->custom_private = list_make4_int(kind, 0, 0, 0);

@@ -19,6 +19,7 @@
 #include "nodes/extensible.h"
 #include "optimizer/tlist.h"
 
+#include "compat/rose_compat_plan.h"
 #include "scan/rose_node_distinct.h"
 #include "scan/rose_node_project.h"
 
@@ -45,6 +46,7 @@ rose_node_distinct_path(Path *below, PathTarget *target)
 	path->path.rows = below->rows;
 	path->path.startup_cost = below->startup_cost;
 	path->path.total_cost = below->total_cost;
+	rose_path_add_disabled(&path->path, below);
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->custom_paths = list_make1(below);
 	path->methods = &distinct_path_methods;

@@ -153,13 +153,11 @@ group_path(GroupRequest *request, CustomPath *scan, List *pathkeys)
 }
 
 static Path *
-core_path(GroupRequest *request, Path *path, AggStrategy strategy, AggSplit split,
+core_path(GroupRequest *request, Path *path, AggStrategy strategy, AggSplit split, List *clause,
 		  const AggClauseCosts *costs)
 {
-	PlannerInfo *root = request->root;
-
-	return (Path *) create_agg_path(root, request->grouped, path, request->grouped->reltarget,
-									strategy, split, rose_group_clause(root),
+	return (Path *) create_agg_path(request->root, request->grouped, path, request->grouped->reltarget,
+									strategy, split, clause,
 									(List *) request->extra->havingQual, costs, request->ngroups);
 }
 
@@ -174,20 +172,23 @@ sorted_path(GroupRequest *request, Path *path)
 	return (Path *) create_sort_path(root, request->grouped, path, root->group_pathkeys, -1.0);
 }
 
-/* The same groups, row by row: in the order of the scan, or in any. */
+/* The same groups, row by row: in the order of the scan, or in any.  Rows have what core groups by, which may be nothing: then all are one group. */
 static Path *
 rows_path(GroupRequest *request, AggStrategy strategy, bool ordered)
 {
 	PlannerInfo *root = request->root;
+	List	   *clause = rose_core_group_clause(root);
 	RelOptInfo *input = request->input;
 	const RangeTblEntry *rte = planner_rt_fetch(input->relid, root);
 	CustomPath *scan = ordered ? rose_node_scan_ordered_path(root, input, rte, input->reltarget) :
 		rose_node_scan_path(root, input, rte, input->reltarget);
 	Path	   *path = &scan->path;
 
+	if (clause == NIL)
+		strategy = AGG_SORTED;
 	if (strategy == AGG_SORTED && !ordered)
 		path = sorted_path(request, path);
-	return core_path(request, path, strategy, AGGSPLIT_SIMPLE, &request->whole_costs);
+	return core_path(request, path, strategy, AGGSPLIT_SIMPLE, clause, &request->whole_costs);
 }
 
 /* Core's node, which is not run, would write its groups to the disk, too: that costs nothing. */
@@ -209,7 +210,8 @@ cost_finished(GroupRequest *request, Path *path, const Path *groups)
 static void
 add_finalized(GroupRequest *request, Path *path, AggStrategy strategy, bool ordered)
 {
-	Path	   *final = core_path(request, path, strategy, AGGSPLIT_FINAL_DESERIAL, &request->costs);
+	Path	   *final = core_path(request, path, strategy, AGGSPLIT_FINAL_DESERIAL,
+								  rose_group_clause(request->root), &request->costs);
 
 	if (request->choice)
 	{
@@ -261,24 +263,33 @@ is_expected_to_pay(const GroupRequest *request)
 	return request->ngroups * ROSE_GROUP_ROWS_THAT_PAY(wide) <= request->input->rows;
 }
 
+/* Core may say so of a query whose keys are all constants, whatever they are. */
+static bool
+can_hash(const GroupRequest *request)
+{
+	return (request->extra->flags & GROUPING_CAN_USE_HASH) != 0 &&
+		grouping_is_hashable(rose_group_clause(request->root));
+}
+
 /* Is each group given out once, whatever there is room for? */
 static bool
 may_spill(const GroupRequest *request)
 {
-	return request->whole && (request->extra->flags & GROUPING_CAN_USE_HASH) != 0;
+	return request->whole && can_hash(request);
 }
 
 static void
 add_hashed(GroupRequest *request, CustomPath *scan)
 {
 	Path	   *path = group_path(request, scan, NIL);
+	bool		hash = can_hash(request);
 
 	if (scan->path.parallel_workers > 0)
 		path = rose_node_agg_gather_path(request->root, (CustomPath *) path);
-	if (request->extra->flags & GROUPING_CAN_USE_HASH)
+	if (hash)
 		add_finalized(request, path, AGG_HASHED, false);
 	/* who has a choice sorts what comes of it: sorting all rows is no plan to fall back on where they can be hashed */
-	if (request->choice && (request->extra->flags & GROUPING_CAN_USE_HASH))
+	if (request->choice && hash)
 		return;
 	if ((request->extra->flags & GROUPING_CAN_USE_SORT) && !needs_order(request->partial))
 		add_finalized(request, sorted_path(request, path), AGG_SORTED, false);
@@ -307,6 +318,21 @@ find_choice(GroupRequest *request)
 	return rose_node_choice_is_safe(request->input, request->grouped, request->extra->havingQual);
 }
 
+/* By all of these it tells groups apart, also by what core does not group by since all values are equal: equal ones may differ. */
+static List *
+keys_of(const PathTarget *partial)
+{
+	List	   *keys = NIL;
+	ListCell   *cell;
+
+	foreach(cell, partial->exprs)
+	{
+		if (!IsA(lfirst(cell), Aggref))
+			keys = lappend(keys, lfirst(cell));
+	}
+	return keys;
+}
+
 void
 rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped, void *extra,
 						  PathTarget *partial, PathTarget *scanned)
@@ -320,7 +346,7 @@ rose_node_group_add_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grou
 	request.ngroups = rose_node_group_estimate(root, exprs, input->rows);
 	if (!find_choice(&request) || rose_node_group_is_row(input, exprs))
 		return;
-	request.whole = request.choice && rose_node_group_keys_are_exact(exprs);
+	request.whole = request.choice && rose_node_group_keys_are_exact(keys_of(partial));
 	if (!request.whole && request.ngroups * MIN_ROWS_PER_GROUP > input->rows)
 		return;
 	scan = rose_node_scan_path(root, input, rte, scanned);
