@@ -210,6 +210,16 @@ rose_pgstat_count_heap_fetches(Relation rel, int n)
 #endif
 }
 
+/* 18 says in EXPLAIN ANALYZE how often an index was searched; the access method counts. */
+static inline void
+rose_count_index_search(IndexScanDesc scan)
+{
+#if PG_VERSION_NUM >= 180000
+	if (scan->instrument != NULL)
+		scan->instrument->nsearches++;
+#endif
+}
+
 /* 17 has constraints of this type for NOT NULL of domains, and 18 for that of columns. */
 #define ROSE_CONSTRAINT_NOTNULL 'n'
 

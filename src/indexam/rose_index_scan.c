@@ -30,6 +30,8 @@
  */
 #include "postgres.h"
 
+#include "compat/rose_compat_am.h"	/* first: see there */
+
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
@@ -237,6 +239,7 @@ index_scan_enter_range(IndexScanDesc iscan, RoseIndexFetch *fetch, uint64 number
 	scan->taken = 0;
 	scan->cut = false;
 	rose_index_batch_drop(&scan->batch, 0);
+	rose_count_index_search(iscan);
 	if (scan->point)
 	{
 		rose_predicate_lock_key(scan->tree, scan->range.lower, iscan->xs_snapshot);

@@ -73,12 +73,12 @@
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
 #include "utils/fmgroids.h"
-#include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
+#include "compat/rose_compat_cost.h"
 #include "util/rose_stop_point.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_duplicate_key.h"
@@ -551,10 +551,21 @@ charge_for_rows(struct PlannerInfo *root, const IndexOptInfo *info, Selectivity 
 	return pages > 0 ? random_cost + (pages - 1) * seq_cost : 0;
 }
 
+/* What core charges for a scan of a btree with these conditions. */
+static void
+cost_of_btree(struct PlannerInfo *root, struct IndexPath *path, double loop_count,
+			  Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+			  double *correlation, double *pages)
+{
+	rose_btcostestimate(root, path,
+						rose_index_leading_clauses(path->indexinfo, path->indexclauses),
+						loop_count, startup_cost, total_cost, selectivity, correlation, pages);
+}
+
 /*
  * Conditions that are not ranges are checked on each row of those that are: rows that do not meet
  * them are read and looked at as a scan of the table does it.  cost_index charges for the pages of
- * those that do, and btcostestimate for each row of the ranges its conditions, and an entry.
+ * those that do, and cost_of_btree for each row of the ranges its conditions, and an entry.
  */
 static Cost
 charge_for_passed_rows(struct PlannerInfo *root, const IndexPath *path, Selectivity selectivity,
@@ -584,7 +595,7 @@ charge_for_passed_rows(struct PlannerInfo *root, const IndexPath *path, Selectiv
 }
 
 /*
- * Rows are in the index's order and come with it: what btcostestimate charges for
+ * Rows are in the index's order and come with it: what cost_of_btree charges for
  * descent and conditions is kept, the heap is perfectly correlated, and index
  * entries do not cost anything besides their rows.
  */
@@ -595,8 +606,8 @@ primary_key_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_c
 {
 	double		entries;
 
-	btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity,
-				   correlation, pages);
+	cost_of_btree(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
+				  pages);
 	entries = *selectivity * path->indexinfo->tuples * cpu_index_tuple_cost;
 	*total_cost = Max(*startup_cost, *total_cost - entries);
 	*total_cost += charge_for_passed_rows(root, path, *selectivity, loop_count);
@@ -625,8 +636,8 @@ secondary_cost(struct PlannerInfo *root, struct IndexPath *path, double loop_cou
 			   Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
 			   double *correlation, double *pages)
 {
-	btcostestimate(root, path, loop_count, startup_cost, total_cost, selectivity,
-				   correlation, pages);
+	cost_of_btree(root, path, loop_count, startup_cost, total_cost, selectivity, correlation,
+				  pages);
 	if (path->path.pathtype != T_IndexOnlyScan)
 		*total_cost += *selectivity * path->indexinfo->rel->tuples * LOOKUP_COST * cpu_tuple_cost;
 	*correlation = 1 - (1 - fabs(*correlation)) * UNSORTED_PART;

@@ -58,4 +58,10 @@ is(sql("SET enable_seqscan = off; SELECT sum((SELECT count(*) FROM filtered f WH
 	sql("SELECT count(*) FROM filtered"), 'each row is found by its value');
 is(sql("SELECT * FROM rose.check('filtered')"), '', 'entries are those of the rows');
 
+if ($node->pg_version >= 18)
+{
+	my $searches = sub { sql("SET enable_seqscan = off; SET rose.enable_scan = off; EXPLAIN (ANALYZE, BUFFERS OFF, COSTS OFF, TIMING OFF, SUMMARY OFF) $_[0]") =~ /Index Searches: (\d+)/ };
+	is_deeply([ map { $searches->("SELECT a FROM filtered WHERE $_") } 'a > 30', 'a = ANY (ARRAY[2, 4, 6])', 'id = 7', 'id = ANY (ARRAY[7, 8])' ], [ 1, 3, 1, 2 ], 'EXPLAIN says how often an index was searched');
+}
+
 done_testing();
