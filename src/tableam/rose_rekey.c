@@ -442,6 +442,13 @@ check_index_supported(Relation rel, Relation index, TableScanDesc scan)
 			 RelationGetRelationName(rel));
 	if (!index->rd_index->indisprimary)
 		return;
+	/* 18 has keys WITHOUT OVERLAPS, which are of type gist */
+	if (index->rd_rel->relam != BTREE_AM_OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("primary key of rose table \"%s\" cannot be WITHOUT OVERLAPS",
+						RelationGetRelationName(rel)),
+				 errdetail("Rows are stored in the key's order, as btrees have it.")));
 	if (!index->rd_index->indimmediate)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
