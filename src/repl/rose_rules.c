@@ -41,6 +41,7 @@ struct RoseRules
 								 * those that are not stored */
 	bool		checks;
 	bool		generated;		/* there are stored generated columns */
+	bool		computed_notnull;	/* there are columns that are not stored and must not be null */
 	bool		bounds;			/* it is a partition */
 	bool		seen_known;		/* 'seen' is valid */
 	Bitmapset  *seen;			/* columns that expressions look at, as pull_varattnos() has them */
@@ -73,7 +74,7 @@ rose_rules_create(Relation rel, MemoryContext parent)
 			bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, key))
 			continue;
 		if (att->attgenerated && att->attgenerated != ATTRIBUTE_GENERATED_STORED)
-			rules->checks = true;	/* the executor computes it to look at it */
+			rules->checks = rules->computed_notnull = true; /* the executor computes it to look at it */
 		else
 			rules->notnull[rules->nnotnull++] = att->attnum;
 	}
@@ -219,7 +220,8 @@ find_seen(RoseRules *rules)
 
 	for (int i = 0; rules->checks && i < constr->num_check; i++)
 		pull_varattnos(stringToNode(constr->check[i].ccbin), 1, &rules->seen);
-	for (int i = 0; rules->generated && i < constr->num_defval; i++)
+	/* those that are not stored are computed where a CHECK looks at them */
+	for (int i = 0; (rules->generated || rules->checks) && i < constr->num_defval; i++)
 	{
 		AttrNumber	attno = constr->defval[i].adnum;
 
@@ -240,6 +242,8 @@ sees_enough(RoseRules *rules, const bits8 *present)
 
 	if (!rules->seen_known)
 		find_seen(rules);
+	if (rules->computed_notnull)
+		return false;			/* it is looked at together with the others (relation_with_unknown) */
 	/* the whole row */
 	if (bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, rules->seen))
 		return false;

@@ -157,6 +157,45 @@ $replica->poll_query_until('postgres', "SELECT last_error ~ 'null value in colum
   or fail('NOT NULL of what is generated');
 pass('NOT NULL of what is generated');
 
+# columns that are not stored: those that the upstream has are never sent, those here are looked at by constraints, also when what they are made of was not sent;
+# and one that the upstream stores, if it publishes it
+if ($replica->pg_version >= 18)
+{
+	up(<<"SQL");
+CREATE TABLE unstored (id int PRIMARY KEY, a int, doc text, v int GENERATED ALWAYS AS (a * 2), s int GENERATED ALWAYS AS (a * 5) STORED);
+CREATE TABLE unstored_null (id int PRIMARY KEY, a int, doc text);
+ALTER TABLE unstored ALTER doc SET STORAGE EXTERNAL;
+ALTER TABLE unstored_null ALTER doc SET STORAGE EXTERNAL;
+INSERT INTO unstored VALUES (1, 1, $big), (2, 2, 'x');
+INSERT INTO unstored_null VALUES (1, 1, $big), (2, 2, 'x');
+CREATE PUBLICATION v FOR TABLE unstored, unstored_null WITH (publish_generated_columns = stored);
+SQL
+	down(<<'SQL');
+CREATE TABLE unstored (v int GENERATED ALWAYS AS (a * 3), id int PRIMARY KEY, both_of_it int GENERATED ALWAYS AS (a + length(doc)) CHECK (both_of_it > 0), doc text, a int, s int) USING rose;
+CREATE TABLE unstored_null (n int GENERATED ALWAYS AS (a + length(doc)) NOT NULL, id int PRIMARY KEY, doc text, a int) USING rose;
+SQL
+	down("SELECT rose.create_subscription('v', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['v'], on_error => 'pause')");
+	down("SELECT rose.wait_for_sync('v', $timeout)");
+	my $unstored = sub {
+		my ($name) = @_;
+
+		wait_for_apply($upstream, $replica, 'postgres', 'v');
+		is(down('SELECT id, a, v, both_of_it, length(doc), s FROM unstored ORDER BY id'), up('SELECT id, a, a * 3, a + length(doc), length(doc), s FROM unstored ORDER BY id'), "$name: columns that are not stored");
+		is(down('SELECT id, n FROM unstored_null ORDER BY id'), up('SELECT id, a + length(doc) FROM unstored_null ORDER BY id'), "$name: not null");
+	};
+	$unstored->('copied');
+	up('UPDATE unstored SET a = a + 1; UPDATE unstored_null SET a = a + 1');
+	up("INSERT INTO unstored VALUES (3, 3, 'xy'); INSERT INTO unstored_null VALUES (3, 3, 'xy'); UPDATE unstored SET id = id + 100 WHERE id = 1; DELETE FROM unstored WHERE id = 2");
+	$unstored->('changed');
+	down("SELECT rose.spill(t) FROM unnest(ARRAY['unstored', 'unstored_null']::regclass[]) t");
+	is(down("SELECT count(*) FROM unstored WHERE v > 5 AND both_of_it > 0"), up('SELECT count(*) FROM unstored WHERE a * 3 > 5 AND a + length(doc) > 0'), 'conditions on them');
+	up('UPDATE unstored SET a = -1000000 WHERE id = 101');
+	up('UPDATE unstored_null SET a = NULL WHERE id = 1');
+	ok($replica->poll_query_until('postgres', "SELECT last_error ~ 'unstored_both_of_it_check' FROM rose.stat_subscription_tables WHERE relid = 'unstored'::regclass"), 'a CHECK of one, with a large value that was not sent');
+	ok($replica->poll_query_until('postgres', "SELECT last_error ~ 'null value in column \"n\"' FROM rose.stat_subscription_tables WHERE relid = 'unstored_null'::regclass"), 'NOT NULL of one');
+	down("SELECT rose.drop_subscription('v')");
+}
+
 # --- what a table may not be, or become
 up('CREATE TABLE lasting (id int PRIMARY KEY); CREATE PUBLICATION l FOR TABLE lasting');
 down('CREATE UNLOGGED TABLE lasting (id int PRIMARY KEY) USING rose');
