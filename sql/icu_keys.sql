@@ -96,7 +96,18 @@ SELECT count(DISTINCT t COLLATE "C") FROM grouped_text;
 RESET rose.aggregate_sample;
 SELECT count(*) FROM grouped_text WHERE t = 'A';
 SELECT count(*) FROM grouped_text WHERE t <> 'a' AND d <> 'a';
-SELECT count(*) FROM grouped_text WHERE t LIKE 'a%';
+-- 18 knows what LIKE means of them
+CREATE TABLE grouped_heap AS SELECT * FROM grouped_text;
+CREATE FUNCTION grouped_like(tab regclass, pattern text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	n text;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM %s WHERE t LIKE %L', tab, pattern) INTO n;
+	RETURN n;
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLERRM;
+END $$;
+SELECT p, grouped_like('grouped_text', p) = grouped_like('grouped_heap', p) AS as_heap FROM unnest(ARRAY['a%', '_', '%A%', 'A']) p;
 -- the first rows of an order: those that are equal, and differ, are ordered by what is behind
 CREATE TABLE first_texts (id int, t text COLLATE blind_groups, d text) USING rose;
 INSERT INTO first_texts SELECT i, (ARRAY['b', 'B', 'a', 'A', 'c'])[1 + i * 7 % 5], (ARRAY['b', 'B', 'a', 'A', 'c'])[1 + i * 7 % 5] FROM generate_series(1, 2000) i;
@@ -108,7 +119,7 @@ SELECT id, d FROM first_texts ORDER BY d COLLATE blind_groups DESC, id DESC LIMI
 EXPLAIN (COSTS off) SELECT id, d FROM first_texts ORDER BY d COLLATE blind_groups DESC, id LIMIT 3;
 SELECT count(*) FROM (SELECT t FROM first_texts ORDER BY t FETCH FIRST ROW WITH TIES) x;
 DROP TABLE first_texts;
-DROP FUNCTION grouped_by;
-DROP TABLE grouped_text;
+DROP FUNCTION grouped_by, grouped_like;
+DROP TABLE grouped_text, grouped_heap;
 DROP COLLATION blind_groups;
 RESET rose.enable_aggregate;

@@ -108,10 +108,16 @@ CALL rdi_both($$UPDATE @ SET c = -c, p = 'pp', v = 'w' WHERE a = 6 AND b < 40$$)
 CALL rdi_both($$INSERT INTO @ (a, b) VALUES (-1, 0), (5, 1000), (100, -1)$$);
 SELECT rdi_all_same();
 
--- plans
+-- plans; since 16 core sorts groups by what is distinct, too, instead of the values of each: these are those without that
+CREATE PROCEDURE rdi_presorted(value text) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config(name, value, false) FROM pg_settings WHERE name = 'enable_presorted_aggregate';
+END $$;
+CALL rdi_presorted('off');
 EXPLAIN (COSTS off) SELECT count(DISTINCT i2) FROM rdi;
 EXPLAIN (COSTS off) SELECT t, count(DISTINCT i2), min(i2) FROM rdi WHERE c > 5 GROUP BY t HAVING count(DISTINCT i2) > 1;
 EXPLAIN (COSTS off, VERBOSE) SELECT u, count(*), count(DISTINCT i2), sum(a) + 1 FROM rdi GROUP BY u HAVING avg(a) > 1;
+CALL rdi_presorted('on');
 -- core's: of two values, beside sums whose states are not values, of some rows, in an order, where equal values show how they look, by what it cannot group
 SELECT q FROM unnest(ARRAY['count(DISTINCT i2), count(DISTINCT u)', 'count(DISTINCT i2), sum(f)', 'count(DISTINCT i2), sum(i8)', 'count(DISTINCT i2), min(r)', 'count(DISTINCT i2), stddev(i2)', 'count(DISTINCT i2) FILTER (WHERE a > 3)', 'array_agg(DISTINCT i2)',
 	'string_agg(DISTINCT t, '','')', 'sum(DISTINCT n)', 'sum(DISTINCT f)', 'max(DISTINCT p)', 'count(DISTINCT rdi)', 'count(DISTINCT (a, u))', 'count(DISTINCT random())']) q
@@ -133,7 +139,9 @@ SELECT count(DISTINCT x) FROM rdi_many;
 SELECT k, count(DISTINCT x), max(x) FROM rdi_many GROUP BY k ORDER BY k;
 SELECT k, count(*), count(DISTINCT x), sum(x) FROM rdi_many GROUP BY k ORDER BY k;
 -- if they all come once, core need not sort them
+CALL rdi_presorted('off');
 EXPLAIN (COSTS off) SELECT k, count(*), count(DISTINCT x) FROM rdi_many GROUP BY k;
+CALL rdi_presorted('on');
 CREATE FUNCTION rdi_chosen(query text) RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(substring(line FROM 'Chosen: \w+'), ' ') FROM rdi_plan(query, 'ANALYZE, COSTS off, TIMING off, SUMMARY off') line
 $$;
@@ -163,7 +171,9 @@ SET parallel_tuple_cost = 0;
 ALTER TABLE rdi_many SET (parallel_workers = 2);
 SET rose.interval_leaves = 1;
 SET max_parallel_workers_per_gather = 2;
+CALL rdi_presorted('off');
 EXPLAIN (COSTS off) SELECT k, count(DISTINCT x) FROM rdi_many GROUP BY k;
+CALL rdi_presorted('on');
 SELECT k, count(DISTINCT x), max(x) FROM rdi_many GROUP BY k ORDER BY k;
 SELECT count(DISTINCT x) FROM rdi_many WHERE id % 2 = 0;
 SELECT count(*), count(DISTINCT x), avg(k) FROM rdi_many;
@@ -176,5 +186,5 @@ EXECUTE rdi_prepared (0);
 RESET plan_cache_mode;
 DROP TABLE rdi, rdi_heap, rdi_queries, rdi_many;
 DROP FUNCTION rdi_plan, rdi_said, rdi_same, rdi_all_same, rdi_chosen;
-DROP PROCEDURE rdi_both;
+DROP PROCEDURE rdi_both, rdi_presorted;
 DROP DOMAIN rdi_domain;
