@@ -15,6 +15,7 @@
 
 #include "postgres.h"
 
+#include "access/stratnum.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
 #include "catalog/storage.h"
@@ -24,6 +25,7 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "utils/acl.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "compat/rose_compat.h"
@@ -218,6 +220,26 @@ rose_count_index_search(IndexScanDesc scan)
 	if (scan->instrument != NULL)
 		scan->instrument->nsearches++;
 #endif
+}
+
+/* Of what does an operator order, and which way?  18 has a kind of comparison for btree's number. */
+static inline bool
+rose_ordering_op(Oid op, Oid *family, Oid *type, bool *descending)
+{
+#if PG_VERSION_NUM < 180000
+	int16		strategy;
+
+	if (!get_ordering_op_properties(op, family, type, &strategy))
+		return false;
+	*descending = strategy == BTGreaterStrategyNumber;
+#else
+	CompareType comparison;
+
+	if (!get_ordering_op_properties(op, family, type, &comparison))
+		return false;
+	*descending = comparison == COMPARE_GT;
+#endif
+	return true;
 }
 
 /* 17 has constraints of this type for NOT NULL of domains, and 18 for that of columns. */

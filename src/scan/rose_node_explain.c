@@ -13,7 +13,6 @@
 
 #include <math.h>
 
-#include "access/stratnum.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -63,12 +62,10 @@ show_order(StringInfo to, const ListCell *from, CustomScanState *css, List *cont
 	bool		nulls_first = lfirst_int(from + ROSE_FIRST_NULLS_FIRST) != 0;
 	Oid			family;
 	Oid			type;
-	int16		strategy;
 	bool		descending;
 
-	if (!get_ordering_op_properties(op, &family, &type, &strategy))
+	if (!rose_ordering_op(op, &family, &type, &descending))
 		elog(ERROR, "operator %u is not a valid ordering operator", op);
-	descending = strategy == BTGreaterStrategyNumber;
 	appendStringInfo(to, "%s%s", to->len > 0 ? ", " : "",
 					 deparse_expression((Node *) makeVar(relid, attno, attr->atttypid, attr->atttypmod, attr->attcollation, 0),
 										context, verbose, false));

@@ -28,7 +28,6 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
-#include "access/stratnum.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -122,16 +121,14 @@ set_column(FirstColumn *column, const ListCell *from, TupleDesc desc)
 	const FormData_pg_attribute *attr;
 	Oid			family;
 	Oid			type;
-	int16		strategy;
 
 	column->attno = (AttrNumber) lfirst_int(from + ROSE_FIRST_ATTNO);
 	attr = TupleDescAttr(desc, column->attno - 1);
-	if (!get_ordering_op_properties(op, &family, &type, &strategy))
+	if (!rose_ordering_op(op, &family, &type, &column->descending))
 		elog(ERROR, "operator %u is not a valid ordering operator", op);
 	column->kind = FIRST_DATUM;
 	if (attr->attbyval && family == lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf)
 		column->kind = kind_of(type);
-	column->descending = strategy == BTGreaterStrategyNumber;
 	column->nulls_first = lfirst_int(from + ROSE_FIRST_NULLS_FIRST) != 0;
 	column->length = attr->attlen;
 	column->by_value = attr->attbyval;

@@ -136,12 +136,12 @@ column_of(PlannerInfo *root, const RelOptInfo *rel, SortGroupClause *clause)
 	Node	   *own = translate(root, rel, expr);
 	Oid			family;
 	Oid			type;
-	int16		strategy;
+	bool		descending;
 	Var		   *var;
 
 	/* the same type, so that the operator is one of its values */
 	if (own == NULL || exprType(own) != exprType(expr) ||
-		!get_ordering_op_properties(clause->sortop, &family, &type, &strategy))
+		!rose_ordering_op(clause->sortop, &family, &type, &descending))
 		return NIL;
 	while (IsA(own, RelabelType))
 		own = (Node *) ((RelabelType *) own)->arg;
