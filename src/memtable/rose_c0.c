@@ -206,9 +206,20 @@ rose_c0_note_elsewhere(RoseC0Shared *c0)
 	c0->elsewhere = c0->next_seq++;
 }
 
+/* Is one of the versions of an entry's key that stand before it of after the look? */
+static bool
+is_preceded_since(const RoseMemtableShared *memtable, const RoseSchema *schema, RoseArenaPtr ptr,
+				  const RoseC0Look *look)
+{
+	while ((ptr = rose_memlist_newer(memtable, schema, ptr)) != 0)
+		if (rose_mementry_at(ptr)->seq >= look->since)
+			return true;
+	return false;
+}
+
 uint64
-rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
-				   const RoseVersion *version)
+rose_c0_reuse_lock(RoseC0Shared *c0, const RoseSchema *schema, uint64 memtable_id,
+				   RoseArenaPtr ptr, RoseC0Look *look, const RoseVersion *version)
 {
 	RoseMemEntryShared *entry;
 	RoseMemtableShared *memtable;
@@ -218,6 +229,8 @@ rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
 	if (c0->active < 0 || c0->memtables[c0->active].id != memtable_id)
 		return 0;
 	memtable = &c0->memtables[c0->active];
+	if (!rose_c0_look_ends(c0, look) || is_preceded_since(memtable, schema, ptr, look))
+		return 0;
 	entry = rose_arena_at(ptr);
 	Assert(entry->op == ROSE_OP_LOCK && entry->linked);
 	entry->xid = version->xid;

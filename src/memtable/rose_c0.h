@@ -163,11 +163,12 @@ extern RoseMemPrepared rose_c0_prepare_near(RoseC0Shared *c0, const RoseSchema *
 
 /*
  * Give a LOCK entry, whose transaction has ended, to another transaction, if its memtable
- * is still the active one; returns its sequence, else 0.  REQUIRES: a writing section,
- * and that nobody looks at who holds the locks of this key meanwhile.
+ * is still the active one, and no version of its key has come since the look; returns its
+ * sequence, else 0.  REQUIRES: a writing section, and that nobody looks at who holds the
+ * locks of this key meanwhile.
  */
-extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, uint64 memtable_id, RoseArenaPtr ptr,
-								 const RoseVersion *version);
+extern uint64 rose_c0_reuse_lock(RoseC0Shared *c0, const RoseSchema *schema, uint64 memtable_id,
+								 RoseArenaPtr ptr, RoseC0Look *look, const RoseVersion *version);
 
 /*
  * What a transaction says of its own commands and subtransactions, earlier <= later.

@@ -180,6 +180,9 @@ rose_apply_row_complete_from_table(RoseReplTarget *target, const Datum *key)
 	Snapshot	snapshot;
 
 	rose_gather_write();
+	/* others change it no more, before what is made of it is written */
+	if (rose_apply.sub->logged)
+		rose_blind_lock(target->table, key, GetCurrentCommandId(true));
 	CommandCounterIncrement();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	lookup = rose_lookup_create(target->table);
@@ -232,6 +235,9 @@ rose_apply_row_write_incomplete(RoseReplTarget *target, bool key_is_same)
 			rose_apply_row_write(target);
 			return;
 		}
+		/* A row that comes here later would take what is written now, without entries in indexes; as it comes after this change, it need not. */
+		if (rose_apply.sub->logged)
+			return;
 	}
 	rose_gather_row(target, ROSE_OP_PARTIAL, target->values, target->nulls, target->present);
 	target->of->counts.partials++;

@@ -175,6 +175,9 @@ require_fed(RoseTree *table)
 				 errmsg("table \"%s\" is not the subscription's to write to yet",
 						RelationGetRelationName(table->rel)),
 				 errdetail("Somebody had it locked, or it has got a new file.  It will be tried again.")));
+	/* who has begun to write to it when it was nobody's; from now on nobody begins */
+	if (rose_apply.sub->logged)
+		rose_local_writes_await(RelationGetRelid(table->rel));
 }
 
 static CopyTarget *

@@ -116,6 +116,7 @@ rose_gather_row(RoseReplTarget *target, RoseOp op, const Datum *values, const bo
 												 0, 64 * 1024, GATHER_BYTES);
 	old = MemoryContextSwitchTo(gathered.context);
 	rose_blind_form(target->table, op, values, nulls, present, row);
+	row->origin = rose_apply.remote.commit_lsn;
 	gathered.nbytes += rose_blind_form_entries(target->indexes, values, nulls, row);
 	MemoryContextSwitchTo(old);
 

@@ -197,6 +197,9 @@ extern void rose_rewind_require_recorded(const RoseSubscription *sub);
  */
 extern void rose_rewind_origin(const RoseSubscription *sub);
 
+/* Nobody writes to these tables until the transaction ends (rose_local_writes.c); waits for those who do. */
+extern void rose_local_writes_lock_out(const List *relids);
+
 /* The subscription's batches are not logged any more.  REQUIRES: the same. */
 extern void rose_rewind_end_origin(const RoseSubscription *sub);
 

@@ -261,6 +261,12 @@ extern void rose_repl_feed(Relation rel, Oid subid);
 /* The same for a partition; nothing is done if it cannot be fed, since only who writes to it need say so. */
 extern void rose_feeding_try(Relation rel, Oid subid);
 
+/*
+ * Who writes to tables of a subscription whose batches are logged (rose_local_writes.c).  await: who does, for a copy.
+ */
+extern void rose_local_writes_register(void);
+extern void rose_local_writes_await(Oid relid);
+
 /* Error if the table has an index beside the primary key's that cannot be fed. */
 extern void rose_feeding_require_indexes(Relation rel);
 
@@ -574,6 +580,7 @@ extern bool rose_flight_wait_for_lock(Oid relid);
  * processes wait for, or InvalidOid.
  */
 extern void rose_repl_lock_table(Oid relid, LOCKMODE mode);
+extern void rose_repl_lock_await_rows(void);	/* once, in a worker: batches wait so for rows that others hold */
 extern void rose_repl_lock_take_up(void);
 extern void rose_repl_lock_watch_cancels(void); /* once, in a worker */
 extern Oid	rose_repl_held_up_by(Oid subid, bool *for_epoch);

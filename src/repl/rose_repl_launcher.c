@@ -62,6 +62,7 @@ rose_repl_register(void)
 	BackgroundWorker worker;
 
 	rose_epoch_committed_hook = rose_subscription_epoch_committed;
+	rose_local_writes_register();
 	rose_repair_apply_register();
 	if (rose_max_subscriptions == 0 || IsBinaryUpgrade)
 		return;

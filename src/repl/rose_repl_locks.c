@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_repl_locks.c
- *	  Waiting for tables that somebody else has locked, and seeing who waits for whom.
+ *	  Waiting for tables that somebody else has locked, or rows, and seeing who waits for whom.
  *
  * A batch holds locks, so it waits for another one where the server's deadlock detector
  * sees it: in the queue, but for some seconds at a time, between which the upstream hears
@@ -9,6 +9,9 @@
  * ends, and the next one, which begins at once, has no lock and no batch in hand.  It makes durable all that was applied
  * before, ends or reads the subscription anew if that was asked for, and else comes back to the same transaction.  By
  * then nothing precedes it (solo_lsn), so requests for an epoch are served where it waits.
+ *
+ * With durability "local" rows of others' transactions in progress are waited for in the same way.  A deadlock that the
+ * detector finds here ends like that, too: the batch is given up, and what it was in the way of goes on.
  *
  * Who writes an epoch holds no lock that others may wait for, and tries again
  * and again (rose_epoch.c).  Either says which relation it waits for:
@@ -41,6 +44,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "lsm/write/rose_blind_beside.h"
 #include "repl/rose_repl_internal.h"
 
 /* A batch is in a lock's queue for so long at a time; the detector looks once in each. */
@@ -78,6 +82,7 @@ static volatile sig_atomic_t slice_cut = false; /* as something is asked for */
 static volatile sig_atomic_t canceled = false;	/* by somebody, since the slice began or before */
 static TimestampTz slice_ends;
 static bool patient = false;	/* there is something that cannot be served */
+static bool deadlocked = false; /* it was found in a slice */
 
 static bool
 is_asked(void)
@@ -152,9 +157,27 @@ is_end_of_slice(int sqlerrcode)
 	return sqlerrcode == ERRCODE_QUERY_CANCELED && slice_over && !canceled;
 }
 
+/* What a batch waits for. */
+typedef struct BatchWait
+{
+	Oid			relid;
+	LOCKMODE	mode;			/* a lock of that table; or ... */
+	TransactionId xid;			/* ... if valid, the end of who holds rows of it */
+	XLogRecPtr	lsn;			/* commit of the upstream's transaction that wants it; invalid: of none */
+} BatchWait;
+
+static void
+wait_for_it(const BatchWait *wait)
+{
+	if (TransactionIdIsValid(wait->xid))
+		XactLockTableWait(wait->xid, NULL, NULL, XLTW_None);
+	else
+		LockRelationOid(wait->relid, wait->mode);
+}
+
 /* False: not within a slice, which ends as an error, and that takes a subtransaction to survive. */
 static bool
-lock_in_slice(Oid relid, LOCKMODE mode)
+wait_in_slice(const BatchWait *wait)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -165,7 +188,7 @@ lock_in_slice(Oid relid, LOCKMODE mode)
 	PG_TRY();
 	{
 		begin_slice();
-		LockRelationOid(relid, mode);
+		wait_for_it(wait);
 		end_slice(deadlock_timeout);
 		ReleaseCurrentSubTransaction();
 	}
@@ -176,7 +199,8 @@ lock_in_slice(Oid relid, LOCKMODE mode)
 		end_slice(deadlock_timeout);
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
-		if (!is_end_of_slice(edata->sqlerrcode))
+		deadlocked = edata->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED && TransactionIdIsValid(wait->xid);
+		if (!deadlocked && !is_end_of_slice(edata->sqlerrcode))
 			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
@@ -194,22 +218,22 @@ lock_in_slice(Oid relid, LOCKMODE mode)
  */
 
 /*
- * Other transactions come before the one at hand, and nobody sees them, because they are in its batch.  (Transactions in progress,
+ * Other transactions come before the one that waits, and nobody sees them, because they are in its batch.  (Transactions in progress,
  * of which parts have come, would have to come again, so for their sake these wait.)
  */
 static bool
-hides_others(void)
+hides_others(const BatchWait *wait)
 {
 	/* as if those who wait for them could wait for ever */
 	if (ROSE_STOP_POINT_SKIPS("batch-hides"))
 		return false;
-	return rose_apply.remote.open && rose_apply.batch.first != rose_apply.remote.commit_lsn &&
+	return !XLogRecPtrIsInvalid(wait->lsn) && rose_apply.batch.first != wait->lsn &&
 		rose_apply.progress.streams == 0 && !rose_streamed_is_replayed();
 }
 
 /* What is asked for can be served only without this batch. */
 static bool
-is_in_the_way(void)
+is_in_the_way(const BatchWait *wait)
 {
 	RoseReplSubShared *shared = rose_apply.shared;
 	bool		durable;
@@ -227,21 +251,24 @@ is_in_the_way(void)
 	if (patient && (rose_apply.epochs.flight == 0 || rose_flight_is_left()))
 		return true;
 	/* who holds the lock for a moment is waited for */
-	return !slice_cut && (hides_others() || rose_copies_wait_for_worker());
+	return !slice_cut && (hides_others(wait) || rose_copies_wait_for_worker());
 }
 
 /* The worker ends, and the next one goes on right away (handle_error in rose_repl_worker.c). */
 static void
-give_way(Oid relid)
+give_way(const BatchWait *wait)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	rose_apply.shared->solo_lsn = rose_apply.remote.commit_lsn;
+	rose_apply.shared->solo_lsn = XLogRecPtrIsInvalid(wait->lsn) ? rose_apply.remote.commit_lsn : wait->lsn;
 	LWLockRelease(&rose_repl_shared->lock);
 	rose_apply.giving_way = true;
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 deadlocked ?
+			 errmsg("rose subscription \"%s\" gives up the batch that waits for a row of table \"%s\", as it is part of a deadlock",
+					rose_apply.sub->name, get_rel_name(wait->relid)) :
 			 errmsg("rose subscription \"%s\" gives up the batch that waits for table \"%s\", to serve what does not need it",
-					rose_apply.sub->name, get_rel_name(relid))));
+					rose_apply.sub->name, get_rel_name(wait->relid))));
 }
 
 void
@@ -258,20 +285,47 @@ rose_repl_lock_take_up(void)
 		*solo = lsn;
 }
 
+static void
+wait_in_slices(const BatchWait *wait)
+{
+	note_waiting(wait->relid);
+	patient = false;
+	deadlocked = false;
+	while (!wait_in_slice(wait))
+	{
+		rose_apply_keep_alive();
+		if (deadlocked || is_in_the_way(wait))
+			give_way(wait);
+	}
+	note_waiting(InvalidOid);
+}
+
 void
 rose_repl_lock_table(Oid relid, LOCKMODE mode)
 {
-	if (ConditionalLockRelationOid(relid, mode))
-		return;
-	note_waiting(relid);
-	patient = false;
-	while (!lock_in_slice(relid, mode))
-	{
-		rose_apply_keep_alive();
-		if (is_in_the_way())
-			give_way(relid);
-	}
-	note_waiting(InvalidOid);
+	BatchWait	wait = {.relid = relid, .mode = mode};
+
+	wait.lsn = rose_apply.remote.open ? rose_apply.remote.commit_lsn : InvalidXLogRecPtr;
+
+	if (!ConditionalLockRelationOid(relid, mode))
+		wait_in_slices(&wait);
+}
+
+/* Somebody holds a row that the batch is to write (rose_blind_wait_hook). */
+static void
+wait_for_row(RoseTree *tree, const RoseBlindRow *row, TransactionId xwait)
+{
+	BatchWait	wait = {.relid = RelationGetRelid(tree->rel), .xid = xwait};
+
+	wait.lsn = row->origin != 0 ? (XLogRecPtr) row->origin : rose_apply.remote.commit_lsn;
+
+	wait_in_slices(&wait);
+}
+
+void
+rose_repl_lock_await_rows(void)
+{
+	rose_blind_wait_hook = wait_for_row;
 }
 
 /* ---------------------------------------------------------------------

@@ -42,6 +42,9 @@
 
 #include "compat/rose_compat_am.h"
 #include "compat/rose_compat_repl.h"
+#include "store/rose_metapage.h"
+#include "lsm/tree/rose_relation.h"
+#include "lsm/tree/rose_tree.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
@@ -91,13 +94,19 @@ fire_triggers(Relation rel, bool before)
 	rose_rights_give_back(&rights);
 }
 
+/* The file is the subscription's from the beginning, if the old one was and others may write to it: so they ask before. */
 static void
 set_new_files(Relation rel)
 {
 	Oid			toast_relid = rel->rd_rel->reltoastrelid;
+	Oid			logged_by = InvalidOid;
 
+	if (rose_relation_is_rose(rel))
+		logged_by = rose_tree_open_any_order(rel)->shared->logged_by;
 	CheckTableForSerializableConflictIn(rel);
 	rose_set_new_file(rel, rel->rd_rel->relpersistence);
+	if (OidIsValid(logged_by))
+		rose_meta_set_fed_by(rel, InvalidOid, logged_by);
 	if (OidIsValid(toast_relid))
 	{
 		Relation	toast = table_open(toast_relid, AccessExclusiveLock);

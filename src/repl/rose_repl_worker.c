@@ -432,6 +432,7 @@ rose_repl_worker_main(Datum arg)
 	{
 		rose_repl_set_up_process(dbid);
 		rose_repl_lock_watch_cancels();
+		rose_repl_lock_await_rows();
 		if (rose_repl_load_subscription(subid))
 			rose_flight_finish_left();
 		if (rose_repl_load_subscription(subid))

@@ -17,6 +17,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/index.h"
 #include "executor/executor.h"
 #include "pgstat.h"
@@ -26,6 +27,7 @@
 #include "compat/rose_compat.h"
 #include "util/rose_foreign.h"
 #include "lsm/tree/rose_duplicate_key.h"
+#include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/read/rose_lookup.h"
@@ -57,6 +59,32 @@ check_rewrite_into(Relation rel)
 	checked = RelationGetRelid(rel);
 }
 
+/* The relations that this transaction was found to be allowed to write to were the last ones of this subtransaction. */
+#define ADMITTED_RELATIONS	8
+
+static struct
+{
+	LocalTransactionId lxid;
+	SubTransactionId subid;		/* what it has locked stays locked as long as it goes on */
+	int			n;
+	Oid			relids[ADMITTED_RELATIONS];
+}			admitted;
+
+static void
+require_admitted(Relation rel, Oid subid)
+{
+	if (admitted.lxid != rose_my_lxid() || admitted.subid != GetCurrentSubTransactionId() ||
+		admitted.n == ADMITTED_RELATIONS)
+		admitted.n = 0;
+	admitted.lxid = rose_my_lxid();
+	admitted.subid = GetCurrentSubTransactionId();
+	for (int i = 0; i < admitted.n; i++)
+		if (admitted.relids[i] == RelationGetRelid(rel))
+			return;
+	rose_feed_require_writable_hook(rel, subid);
+	admitted.relids[admitted.n++] = RelationGetRelid(rel);
+}
+
 static RoseTree *
 open_for_write(Relation rel)
 {
@@ -66,7 +94,9 @@ open_for_write(Relation rel)
 	tree = rose_tree_open(rel);
 	if (OidIsValid(rel->rd_rel->relrewrite))
 		check_rewrite_into(rel);
-	if (OidIsValid(rose_tree_written_by(tree->shared)))
+	if (unlikely(OidIsValid(tree->shared->logged_by)) && !OidIsValid(tree->shared->fed_by))
+		require_admitted(rel, tree->shared->logged_by);
+	else if (OidIsValid(rose_tree_written_by(tree->shared)))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot write to table \"%s\" because a subscription feeds it",

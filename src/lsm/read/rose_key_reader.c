@@ -421,6 +421,8 @@ next_component(RoseKeyReader *reader)
 	if (manifest->components[index].level < 2 || index == manifest->ncomponents - 1)
 		return index;
 	reader->next_component = manifest->ncomponents;
+	if (reader->above == PG_UINT64_MAX)
+		return -1;				/* nothing there is newer, and the piece need not be found */
 	index = rose_view_find_piece(reader->view, reader->key,
 								 rose_schema_key_width(reader->tree->schema), false);
 	return index < manifest->ncomponents ? index : -1;

@@ -67,10 +67,15 @@ rose_horizon_oldest(Relation rel)
 }
 
 uint64
+rose_horizon_running(void)
+{
+	return U64FromFullTransactionId(rose_full_xid(GetOldestActiveTransactionId()));
+}
+
+uint64
 rose_horizon_ended(Relation rel)
 {
-	uint64		running = U64FromFullTransactionId(rose_full_xid(GetOldestActiveTransactionId()));
-	uint64		result = Min(running, rose_horizon_oldest(rel));
+	uint64		result = Min(rose_horizon_running(), rose_horizon_oldest(rel));
 
 	/* core leaves snapshots out of a temporary table's horizon: this session's, and those of others that it may import */
 	if (RelationUsesLocalBuffers(rel))

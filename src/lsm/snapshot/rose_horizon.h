@@ -108,4 +108,7 @@ extern uint64 rose_horizon_oldest(Relation rel);
  */
 extern uint64 rose_horizon_ended(Relation rel);
 
+/* The oldest transaction that has not ended, of whatever database, prepared or this one; the next one, if there is none. */
+extern uint64 rose_horizon_running(void);
+
 #endif							/* ROSE_HORIZON_H */

@@ -17,6 +17,8 @@
 #include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_registry.h"
 
+RoseFeedRequireWritableHook rose_feed_require_writable_hook = NULL;
+
 Oid
 rose_feed_subscription(RoseTree *tree)
 {

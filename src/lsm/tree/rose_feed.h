@@ -3,9 +3,10 @@
  * rose_feed.h
  *	  Which subscription feeds a tree.
  *
- * Nobody else writes to it as long as one does.  There are two ways.  By epochs: nothing is logged, memtables are the
- * subscription's to spill, and rows are durable with its position.  Through the tail log: rows are durable with the
- * transaction that has written them, and in all else the tree is one that is written locally.
+ * There are two ways.  By epochs: nothing is logged, memtables are the subscription's to spill, and rows are durable with its
+ * position.  Nobody else writes to the tree.  Through the tail log: rows are durable with the transaction that has written them,
+ * and in all else the tree is one that is written locally; so others may write to it, too, if the subscription
+ * admits that.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,6 +19,13 @@
 
 /* InvalidOid: none. */
 extern Oid	rose_feed_subscription(RoseTree *tree);
+
+/*
+ * May others write to a table that is fed through the tail log?  The answer holds for as long as the lock lasts that
+ * the caller has on the table.  Set by the replication layer; raises an error that says why not.
+ */
+typedef void (*RoseFeedRequireWritableHook) (Relation rel, Oid subid);
+extern RoseFeedRequireWritableHook rose_feed_require_writable_hook;
 
 /* In this way, and in the metapage, too? */
 extern bool rose_feed_is_recorded(RoseTree *tree, Oid subid, bool logged);

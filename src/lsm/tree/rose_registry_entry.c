@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+
 #include "lsm/tree/rose_registry.h"
 
 void
@@ -27,6 +29,8 @@ rose_registry_entry_init(RoseTreeShared *shared, RelFileLocator name, Oid relid,
 	pg_atomic_init_u64(&shared->replay.worker, 0);
 	shared->replay.begun = false;
 	shared->fed_by = shared->logged_by = InvalidOid;
+	/* nobody knows who has written to the file, but all have begun */
+	shared->newest_writer = U64FromFullTransactionId(ReadNextFullTransactionId());
 	rose_c0_init(&shared->c0, 1);
 	rose_store_shared_init(&shared->store, name);
 	pg_atomic_init_u64(&shared->bloom_probes, 0);

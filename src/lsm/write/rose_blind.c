@@ -4,7 +4,8 @@
  *	  Blind writes, many at a time: for replication.
  *
  * No conflict check; and no tail log, as the rows are durable upstream, unless the subscription
- * says that they are to be logged (lsm/tree/rose_feed.h).  They are made
+ * says that they are to be logged (lsm/tree/rose_feed.h).  Then others may write to the table, too, and rows that
+ * they hold are waited for (rose_blind_beside.c).  They are made
  * one by one, as their changes come, and linked together, in one writing section:
  * and what their keys lead to in the memtable is fetched for all of them
  * before the first one needs it.
@@ -26,7 +27,9 @@
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/snapshot/rose_own_commits.h"
 #include "lsm/write/rose_blind.h"
+#include "lsm/write/rose_blind_beside.h"
 #include "lsm/write/rose_blind_entries.h"
+#include "lsm/write/rose_direct.h"
 #include "lsm/write/rose_make_room.h"
 #include "lsm/write/rose_new_version.h"
 #include "lsm/write/rose_pace.h"
@@ -110,6 +113,7 @@ rose_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool *null
 	out->op = op;
 	out->present = NULL;
 	out->entries = NULL;
+	out->origin = 0;
 	out->key = palloc(rose_schema_key_width(schema) * sizeof(Datum));
 	if (op == ROSE_OP_TOMBSTONE)
 	{
@@ -238,9 +242,10 @@ leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, R
 	return n - from;
 }
 
-/* The same as link_rows, logged: in parts. */
+/* The same as link_rows, logged: in parts.  *result: why not the next one. */
 static int
-log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, int *nagain)
+log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, int *nagain,
+		 RoseMemPrepared *result)
 {
 	int			width = rose_schema_key_width(tree->schema);
 	RoseNewVersion *versions = palloc(Min(n, BLIND_WARM) * sizeof(RoseNewVersion));
@@ -261,12 +266,26 @@ log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int
 			versions[i].row = row->row;
 			memcpy(versions[i].key, row->key, width * sizeof(Datum));
 		}
-		written = rose_write_blind_rows(tree, versions, part, &same_command, nagain);
+		written = rose_write_blind_rows(tree, versions, part, rose_blind_ended(), &same_command, nagain, result);
 		for (int i = 0; seqs != NULL && i < written; i++)
 			seqs[done + i] = versions[i].version.seq;
 		done += written;
 	} while (written == part && done < n);
 	pfree(versions);
+	return done;
+}
+
+/* Logged rows, beside whoever else writes to the table.  As log_rows. */
+static int
+log_rows_beside(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, int *nagain,
+				RoseMemPrepared *result)
+{
+	int			done;
+
+	if (likely(tree->schema->nkeys == 0 || (!rose_blind_has_others(tree) && rose_direct_tree != tree)))
+		return log_rows(tree, stamp, rows, n, seqs, nagain, result);
+	done = rose_blind_write_beside(tree, stamp, rows, n, seqs, &same_command);
+	*result = done == n ? ROSE_MEM_PREPARED : ROSE_MEM_NO_ROOM;
 	return done;
 }
 
@@ -282,17 +301,33 @@ write_rows(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, 
 	for (;;)
 	{
 		uint64	   *rest = seqs != NULL ? seqs + done : NULL;
+		RoseMemPrepared result = ROSE_MEM_NO_ROOM;
 
-		done += log ? log_rows(tree, version, rows + done, n - done, rest, nagain) :
+		done += log ? log_rows_beside(tree, version, rows + done, n - done, rest, nagain, &result) :
 			link_rows(tree, version, rows + done, n - done, rest, nagain);
 		if (done == n)
 			break;
-		rose_make_room(tree);
+		if (result == ROSE_MEM_NO_ROOM)
+			rose_make_room(tree);
 	}
 	if (likely(indexes == NULL))
 		return;
 	rose_blind_write_entries(indexes, rows, seqs, n, version, &same_command);
 	pfree(seqs);
+}
+
+void
+rose_blind_lock(RoseTree *tree, const Datum *key, CommandId cid)
+{
+	RoseBlindRow row = {.op = ROSE_OP_LOCK};
+	RoseVersion version;
+
+	row.row = rose_new_version_form_key_row(tree, key);
+	row.key = palloc(rose_schema_key_width(tree->schema) * sizeof(Datum));
+	rose_key_from_tuple(tree->schema, row.row, 0, row.key);
+	rose_new_version_stamp(&version, ROSE_OP_LOCK, cid);
+	while (rose_blind_write_beside(tree, &version, &row, 1, NULL, &same_command) == 0)
+		rose_make_room(tree);
 }
 
 void

@@ -3,8 +3,8 @@
  * rose_blind.h
  *	  Blind writes, many at a time: for replication.
  *
- * They see no conflicts: whoever writes blindly is the only one who writes the table.
- * What he writes is durable elsewhere, or logged, as the way is in which the table is fed.
+ * They read nothing of what is there.  What is written is durable elsewhere, or logged, as the way is in which the table is
+ * fed.  If it is logged, others may write to the table, too: then rows that transactions in progress hold are waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +28,7 @@ typedef struct RoseBlindRow
 	const bits8 *present;		/* PARTIAL only */
 	Datum	   *key;			/* points into row */
 	struct RoseBlindEntry *entries; /* of each index (rose_blind_entries.h); NULL: none is written */
+	uint64		origin;			/* the caller's: what it is of; for who waits with it (rose_blind_beside.h) */
 } RoseBlindRow;
 
 /* Secondary indexes of a table, open for blind writes. */
@@ -39,10 +40,15 @@ extern void rose_blind_form(RoseTree *tree, RoseOp op, const Datum *values,
 
 /*
  * Write n of them, in this order, and then their entries.  Waits for room in C0 (may spill the table's own
- * C0, and that of its indexes, in this process).  indexes: or NULL.
+ * C0, and that of its indexes, in this process), and for transactions that hold a row.  indexes: or NULL.
  */
 extern void rose_blind_write(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows,
 							 int n, CommandId cid);
 
+/*
+ * Hold a key's row, if there is one, until the end of the transaction, as an update that keeps the key: for who reads it before he
+ * writes.  Waits as rose_blind_write.  REQUIRES: the tree is logged.
+ */
+extern void rose_blind_lock(RoseTree *tree, const Datum *key, CommandId cid);
 
 #endif							/* ROSE_BLIND_H */

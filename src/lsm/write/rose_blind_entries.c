@@ -9,8 +9,8 @@
  * (ROSE_INDEX_VALIDATED).  What must never be is a row without its entry.  It is not:
  *
  * - for each version of a row there is a PUT of its entry's key, of that version or an older
- *	 one, and no tombstone of that key between them.  Tombstones are in the index only from a time when it was
- *	 written otherwise, and are older than all that is written here.
+ *	 one, and no tombstone of that key between them.  Tombstones are there of local changes, from a time when the table was
+ *	 no subscription's, or beside the stream; the versions of one row, and so their entries, come in one order.
  * - row and entry have one transaction, and go to memtables that are frozen for one epoch: a
  *	 boundary never comes between them.
  * - the table's numbers are above all that the index has ever had, after a crash, too, when

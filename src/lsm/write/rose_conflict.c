@@ -234,6 +234,51 @@ rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 	}
 }
 
+/* A run may have a lock, and what was repeated of it, any number of times. */
+static bool
+is_noted(const RoseConflict *conflict, const RoseVersion *lock)
+{
+	for (int i = 0; i < conflict->nlocks; i++)
+		if (rose_version_writer(&conflict->locks[i]) == rose_version_writer(lock) &&
+			conflict->locks[i].lockmode == lock->lockmode)
+			return true;
+	return false;
+}
+
+/*
+ * What has ended is of no concern, whatever it has become; so of components only private runs are read.  Below a version
+ * that is not aborted there is nothing in progress but locks, and these in private runs only.
+ */
+void
+rose_conflict_check_blind(RoseTree *tree, const Datum *key, LockTupleMode mode, RoseConflict *conflict)
+{
+	RoseKeyReader *reader = rose_lookup_cached_reader(tree);
+	const RoseRow *row;
+	bool		committed;
+
+	memset(conflict, 0, sizeof(*conflict));
+	conflict->result = TM_Ok;
+	rose_key_reader_start(reader, key, PG_UINT64_MAX);
+	rose_key_reader_only_newer(reader, PG_UINT64_MAX);
+	while (conflict->result == TM_Ok && (row = rose_key_reader_next(reader, &committed)) != NULL)
+	{
+		RoseXidStatus status = committed ? ROSE_XID_COMMITTED : rose_version_status(&row->version);
+		bool		in_component = rose_key_reader_entry(reader) != NULL;
+
+		if (status == ROSE_XID_ABORTED)
+			continue;
+		conflict->locked |= status == ROSE_XID_OWN;
+		if (status == ROSE_XID_IN_PROGRESS)
+		{
+			if (!in_component || row->version.op != ROSE_OP_LOCK || !is_noted(conflict, &row->version))
+				conflict_note_in_progress(conflict, &row->version, mode,
+										  version_lock_mode(tree, &row->version, in_component));
+		}
+		else if (row->version.op != ROSE_OP_LOCK)
+			rose_key_reader_locks_only(reader);
+	}
+}
+
 void
 rose_conflict_newest_tid(RoseTree *tree, const RoseConflict *conflict, ItemPointer tid)
 {

@@ -52,6 +52,12 @@ extern void rose_conflict_check(RoseTree *tree, const Datum *key, uint64 seq,
 								LockTupleMode mode, CommandId cid,
 								RoseConflict *conflict);
 
+/*
+ * For who writes above whatever is there: is a version or a lock of somebody else in the way?  OK or BeingModified, and locks
+ * to carry along.  locked: own versions or locks are there.  It holds as above.
+ */
+extern void rose_conflict_check_blind(RoseTree *tree, const Datum *key, LockTupleMode mode, RoseConflict *conflict);
+
 /* TID of the version that a TM_Updated leads to. */
 extern void rose_conflict_newest_tid(RoseTree *tree, const RoseConflict *conflict,
 									 ItemPointer tid);

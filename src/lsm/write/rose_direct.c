@@ -203,6 +203,9 @@ publish_run(RoseTree *tree, RoseComponentBuilder *builder, const RoseNewVersion 
 	publish = may_publish(tree, versions, n, look, generation);
 	if (publish)
 	{
+		/* who writes blindly may be meant here, too, and then looks in vain for a while */
+		tree->shared->newest_writer = Max(tree->shared->newest_writer,
+										  U64FromFullTransactionId(versions[0].version.xid));
 		rose_new_run_publish(&run);
 		rose_c0_note_elsewhere(c0);
 	}

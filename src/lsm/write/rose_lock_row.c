@@ -15,6 +15,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "util/rose_stop_point.h"
 #include "lsm/tree/rose_index_set.h"
 #include "lsm/tree/rose_run_state.h"
 #include "lsm/read/rose_lookup.h"
@@ -140,8 +141,9 @@ try_lock(RoseTree *tree, const RoseRowTarget *target, CommandId cid,
 	if (mode == LockTupleKeyShare && conflict->result == TM_Updated &&
 		conflict->moved_to == 0 && !target->followed && !refer_changed(tree, target, conflict))
 		conflict->result = TM_Ok;
+	ROSE_STOP_POINT("lock-looked"); /* under the partition lock */
 	if (conflict->result == TM_Ok && !conflict->locked && !is_held_by_own_version(target, mode) &&
-		!rose_write_reuse_lock(tree, &conflict->dead_lock, &new, log))
+		!rose_write_reuse_lock(tree, &conflict->dead_lock, &new, &look, log))
 		written = rose_write_versions(tree, &new, 1, &look, ROSE_INDEXES_ANY, log);
 	rose_partition_unlock(target->partition);
 	return written;

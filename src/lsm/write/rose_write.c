@@ -117,6 +117,16 @@ begin_linking(RoseTree *tree, const RoseNewVersion *versions, int n, RoseC0Look 
 	return !log || reserve_log(tree, versions, n) ? ROSE_MEM_PREPARED : ROSE_MEM_NO_ROOM;
 }
 
+/* Who writes blindly is to know that there are others.  REQUIRES: a writing section, before anything is linked. */
+static inline void
+note_writer(RoseTree *tree, const RoseNewVersion *version)
+{
+	uint64		xid = U64FromFullTransactionId(version->version.xid);
+
+	if (xid > tree->shared->newest_writer)
+		tree->shared->newest_writer = xid;
+}
+
 /*
  * Link versions in their order until one cannot be; returns how many, and *result what
  * became of the next one.  linked: room for as many, or NULL.  REQUIRES: a writing
@@ -156,6 +166,7 @@ rose_write_some_versions(RoseTree *tree, RoseNewVersion *versions, const RoseMem
 		return *result == ROSE_MEM_PREPARED ? n : 0;
 	}
 	rose_c0_write_begin(c0);
+	note_writer(tree, &versions[0]);
 	*result = begin_linking(tree, versions, n, look, generation, is_logged(tree));
 	if (*result == ROSE_MEM_PREPARED)
 		done = link_some(tree, versions, hints, n, look, NULL, result);
@@ -204,10 +215,29 @@ supersede_older(RoseTree *tree, const RoseNewVersion *versions, const RoseArenaP
 								 rose_own_snapshots_rules(named));
 }
 
-/*
- * All or nothing: a tombstone must not stand there without the row that it
- * moved.  One that was linked already is killed before anyone can rely on it.
- */
+/* Link and log all, or none: one that was linked already is killed before anyone can rely on it.  REQUIRES: a writing section. */
+static RoseMemPrepared
+write_all(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look, uint64 generation, bool log,
+		  RoseArenaPtr *linked)
+{
+	RoseMemPrepared result = begin_linking(tree, versions, n, look, generation, log);
+	int			done = 0;
+
+	if (result == ROSE_MEM_PREPARED)
+		done = link_some(tree, versions, NULL, n, look, linked, &result);
+	if (result != ROSE_MEM_PREPARED)
+	{
+		for (int i = 0; i < done; i++)
+			rose_memtable_set_hint(linked[i], ROSE_MEM_HINT_ABORTED);
+		return result;
+	}
+	if (log)
+		log_versions(tree, versions, n);
+	rose_make_room_found();
+	return ROSE_MEM_PREPARED;
+}
+
+/* All or nothing: a tombstone must not stand there without the row that it moved. */
 RoseMemPrepared
 rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look,
 					uint64 generation, bool log)
@@ -216,27 +246,14 @@ rose_write_versions(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look 
 	RoseArenaPtr few[4];
 	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
 	RoseMemPrepared result;
-	int			done = 0;
 
 	if (unlikely(rose_direct_tree == tree))
 		return rose_direct_write(tree, versions, n, look, generation, false);
-	log = log && is_logged(tree);
 	rose_c0_write_begin(c0);
-	result = begin_linking(tree, versions, n, look, generation, log);
+	note_writer(tree, &versions[0]);
+	result = write_all(tree, versions, n, look, generation, log && is_logged(tree), linked);
 	if (result == ROSE_MEM_PREPARED)
-		done = link_some(tree, versions, NULL, n, look, linked, &result);
-	if (result != ROSE_MEM_PREPARED)
-	{
-		for (int i = 0; i < done; i++)
-			rose_memtable_set_hint(linked[i], ROSE_MEM_HINT_ABORTED);
-	}
-	else
-	{
-		if (log)
-			log_versions(tree, versions, n);
 		supersede_older(tree, versions, linked, n);
-		rose_make_room_found();
-	}
 	rose_c0_write_end(c0);
 	return result;
 }
@@ -344,23 +361,28 @@ rose_write_blind_entries(RoseTree *index, RoseNewVersion *entries, int n, const 
 }
 
 int
-rose_write_blind_rows(RoseTree *tree, RoseNewVersion *rows, int n, const RoseOwnRules *rules, int *nagain)
+rose_write_blind_rows(RoseTree *tree, RoseNewVersion *rows, int n, uint64 ended, const RoseOwnRules *rules,
+					  int *nagain, RoseMemPrepared *result)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseMemSpot spots[ROSE_WRITE_WARM] = {{0}};
 	RoseArenaPtr linked[ROSE_WRITE_WARM];
-	RoseMemPrepared result;
 	int			done = 0;
 
 	Assert(n <= ROSE_WRITE_WARM);
 	if (unlikely(rose_direct_tree == tree))
-		return rose_direct_write(tree, rows, n, NULL, ROSE_INDEXES_ANY, false) == ROSE_MEM_PREPARED ? n : 0;
+	{
+		*result = rose_direct_write(tree, rows, n, NULL, ROSE_INDEXES_ANY, false);
+		return *result == ROSE_MEM_PREPARED ? n : 0;
+	}
 	rose_c0_write_begin(c0);
-	if (begin_linking(tree, rows, n, NULL, ROSE_INDEXES_ANY, true) == ROSE_MEM_PREPARED)
+	*result = tree->schema->nkeys > 0 && tree->shared->newest_writer >= ended ? ROSE_MEM_CHANGED :
+		begin_linking(tree, rows, n, NULL, ROSE_INDEXES_ANY, true);
+	if (*result == ROSE_MEM_PREPARED)
 	{
 		if (tree->schema->nkeys > 0)
 			warm_entries(tree, rows, n, spots);
-		done = link_some(tree, rows, spots, n, NULL, linked, &result);
+		done = link_some(tree, rows, spots, n, NULL, linked, result);
 	}
 	if (done > 0)
 	{
@@ -373,9 +395,28 @@ rose_write_blind_rows(RoseTree *tree, RoseNewVersion *rows, int n, const RoseOwn
 	return done;
 }
 
+/* Not noted as anybody's but a blind writer's. */
+RoseMemPrepared
+rose_write_blind_beside(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look, const RoseOwnRules *rules)
+{
+	RoseC0Shared *c0 = &tree->shared->c0;
+	RoseArenaPtr few[4];
+	RoseArenaPtr *linked = n <= lengthof(few) ? few : palloc(n * sizeof(RoseArenaPtr));
+	RoseMemPrepared result;
+
+	if (unlikely(rose_direct_tree == tree))
+		return rose_direct_write(tree, versions, n, look, ROSE_INDEXES_ANY, false);
+	rose_c0_write_begin(c0);
+	result = write_all(tree, versions, n, look, ROSE_INDEXES_ANY, true, linked);
+	for (int i = 0; i < n && result == ROSE_MEM_PREPARED; i++)
+		(void) rose_c0_supersede(c0, tree->schema, versions[i].key, linked[i], rules);
+	rose_c0_write_end(c0);
+	return result;
+}
+
 bool
 rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion *lock,
-					  bool log)
+					  RoseC0Look *look, bool log)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	uint64		seq = 0;
@@ -384,8 +425,9 @@ rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place, RoseNewVersion 
 		return false;
 	log = log && is_logged(tree);
 	rose_c0_write_begin(c0);
+	note_writer(tree, lock);
 	if (!log || reserve_log(tree, lock, 1))
-		seq = rose_c0_reuse_lock(c0, place->memtable_id, place->entry, &lock->version);
+		seq = rose_c0_reuse_lock(c0, tree->schema, place->memtable_id, place->entry, look, &lock->version);
 	if (seq != 0)
 	{
 		lock->version.seq = seq;

@@ -57,10 +57,16 @@ extern int	rose_write_blind_entries(RoseTree *index, RoseNewVersion *entries, in
 #define ROSE_WRITE_WARM	64
 
 /*
- * Rows of blind writes, up to ROSE_WRITE_WARM, that are logged.  *nagain counts keys that come again.
+ * Rows of blind writes, up to ROSE_WRITE_WARM, that are logged.  *nagain counts keys that come again.  Returns how many were
+ * written, and in *result why not the next one.  ended: all transactions before this one have; CHANGED: one that may
+ * go on has written to the table, and keys have to be looked at (rose_blind_beside.h).
  */
-extern int	rose_write_blind_rows(RoseTree *tree, RoseNewVersion *rows, int n, const RoseOwnRules *rules,
-								  int *nagain);
+extern int	rose_write_blind_rows(RoseTree *tree, RoseNewVersion *rows, int n, uint64 ended, const RoseOwnRules *rules,
+								  int *nagain, RoseMemPrepared *result);
+
+/* The same after a look, all or none, and row locks among them. */
+extern RoseMemPrepared rose_write_blind_beside(RoseTree *tree, RoseNewVersion *versions, int n, RoseC0Look *look,
+											   const RoseOwnRules *rules);
 
 /* A writer is about to look at keys that it wants to write. */
 static inline void
@@ -71,10 +77,11 @@ rose_write_look(RoseTree *tree, RoseC0Look *look)
 
 /*
  * Make the entry of an ended transaction's lock this one's.  False if it cannot be:
- * its memtable is not the active one any more.  REQUIRES the key's partition lock.
+ * its memtable is not the active one any more, or the key was written since the look.
+ * REQUIRES the key's partition lock.
  */
 extern bool rose_write_reuse_lock(RoseTree *tree, const RoseMemPlace *place,
-								  RoseNewVersion *lock, bool log);
+								  RoseNewVersion *lock, RoseC0Look *look, bool log);
 
 
 #endif							/* ROSE_WRITE_H */

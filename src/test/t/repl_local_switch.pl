@@ -102,7 +102,7 @@ streams();
 change();
 is(difference(), '', 'after a crash');
 is(down('SELECT epochs FROM rose.stat_subscription'), 0, 'without an epoch');
-foreach my $write ("INSERT INTO keyed VALUES (5000, 0)", 'UPDATE parts_1 SET n = 1', 'CREATE UNIQUE INDEX ON keyed (n)', 'CREATE INDEX CONCURRENTLY ON keyed (n)', 'TRUNCATE keyed', 'ALTER TABLE keyed SET UNLOGGED', 'ALTER TABLE keyed SET ACCESS METHOD heap')
+foreach my $write ('CREATE UNIQUE INDEX ON keyed (n)', 'CREATE INDEX CONCURRENTLY ON keyed (n)', 'TRUNCATE keyed', 'ALTER TABLE keyed SET UNLOGGED', 'ALTER TABLE keyed SET ACCESS METHOD heap')
 {
 	like(error_of($replica, $write), qr/subscription/, "refused as ever: $write");
 }

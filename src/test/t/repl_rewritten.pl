@@ -43,10 +43,14 @@ sub same
 	return is(down("SELECT string_agg(c::text, E'\\n') FROM (VALUES ('keyed'), ('bare'), ('none'), ('part')) t(name), rose.check(name::regclass) c"), '', "$name: in good order");
 }
 
+# With durability "local" it may be written to; but not in ways in which its changes do not come.
+my $logged = 0;
+
 sub refused
 {
 	my ($table, $name) = @_;
 
+	return like(error_of($replica, "CREATE UNIQUE INDEX ON $table (v, n)"), qr/written without a look/, "$name: the subscription's") if $logged;
 	return like(error_of($replica, "INSERT INTO $table VALUES (-1, 0, 'local')"), qr/cannot write to table "$table" because a subscription feeds it/, "$name: read-only");
 }
 
@@ -62,7 +66,7 @@ sub rewrite
 	{
 		is(error_of($replica, "BEGIN; $command; ROLLBACK"), '', "$command: rolled back");
 		refused($table, 'after the rollback');
-		like(error_of($replica, "BEGIN; $command; INSERT INTO $table VALUES (-1, 0, 'local')"), qr/because a subscription feeds it/, "$command: read-only in its transaction");
+		like(error_of($replica, "BEGIN; $command; INSERT INTO $table VALUES (-1, 0, 'local')"), qr/because a subscription feeds it/, "$command: read-only in its transaction") if !$logged;
 		is(error_of($replica, "BEGIN; SAVEPOINT s; $command; ROLLBACK TO s; $command; COMMIT"), '', "$command: once more after a savepoint");
 	}
 	else
@@ -85,6 +89,7 @@ rewrite(@$_) foreach [ 'keyed', 'ALTER TABLE keyed ALTER n TYPE bigint', 1 ], [ 
 	[ 'part', 'ALTER TABLE parts ALTER n TYPE bigint' ];
 
 down("SELECT rose.alter_subscription('s', durability => 'local')");
+$logged = 1;
 same('durability local');
 rewrite(@$_) foreach [ 'keyed', 'ALTER TABLE keyed ALTER n TYPE int' ], [ 'keyed', 'VACUUM FULL keyed', 1 ], [ 'none', 'VACUUM FULL none' ], [ 'part', 'CLUSTER part USING part_pkey' ], [ 'bare', 'ALTER TABLE bare SET TABLESPACE elsewhere' ];
 
