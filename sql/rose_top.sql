@@ -264,6 +264,33 @@ SELECT * FROM rtp_many_heap WHERE t LIKE '%3%' ORDER BY x DESC, k LIMIT 4;
 EXPLAIN (COSTS off) SELECT * FROM rtp_many WHERE x BETWEEN 500 AND 510 AND length(t) > 2 ORDER BY x DESC, k LIMIT 5;
 SELECT * FROM rtp_many WHERE x BETWEEN 500 AND 510 AND length(t) > 2 ORDER BY x DESC, k LIMIT 5;
 SELECT * FROM rtp_many_heap WHERE x BETWEEN 500 AND 510 AND length(t) > 2 ORDER BY x DESC, k LIMIT 5;
+-- what is volatile and sorted by, is made of all rows
+CREATE SEQUENCE rtp_drawn;
+EXPLAIN (COSTS off) SELECT k, nextval('rtp_drawn') AS n FROM rtp_many ORDER BY x, n LIMIT 2;
+SELECT count(*) FROM (SELECT k, nextval('rtp_drawn') AS n FROM rtp_many ORDER BY x, n LIMIT 2) q;
+SELECT last_value FROM rtp_drawn;
+DROP SEQUENCE rtp_drawn;
+-- nobody asks how texts are compared if there are none
+CREATE TABLE rtp_two (k int PRIMARY KEY, c text COLLATE "C", p text COLLATE "POSIX") USING rose;
+INSERT INTO rtp_two SELECT k, t, t FROM rtp_many;
+ANALYZE rtp_two;
+SELECT x FROM (SELECT c AS x FROM rtp_two UNION ALL SELECT p FROM rtp_two) q ORDER BY x LIMIT 0;
+PREPARE rtp_none (int) AS SELECT x FROM (SELECT c AS x FROM rtp_two UNION ALL SELECT p FROM rtp_two) q ORDER BY x LIMIT $1;
+EXPLAIN (COSTS off) EXECUTE rtp_none(0);
+EXECUTE rtp_none(0);
+EXECUTE rtp_none(1);
+DROP TABLE rtp_two;
+-- memory is that of one scan at a time
+CREATE TABLE rtp_hash (id int, k text, v int) PARTITION BY HASH (id);
+DO $$ BEGIN FOR n IN 0..19 LOOP EXECUTE format('CREATE TABLE rtp_hash_%s PARTITION OF rtp_hash FOR VALUES WITH (MODULUS 20, REMAINDER %s) USING rose', n, n); END LOOP; END $$;
+INSERT INTO rtp_hash SELECT g, repeat(md5(g::text), 8), g FROM generate_series(1, 40000) g;
+ANALYZE rtp_hash;
+BEGIN;
+DECLARE rtp_c CURSOR FOR SELECT id, v FROM rtp_hash ORDER BY k LIMIT 1000;
+FETCH 1 FROM rtp_c;
+SELECT count(*) AS scans, sum(total_bytes) < 20 * 20000 AS little FROM pg_backend_memory_contexts WHERE name = 'rose first rows';
+COMMIT;
+DROP TABLE rtp_hash;
 DROP TABLE rtp_many, rtp_many_heap, rtp_parts, rtp_parts_heap, rtp_all, rtp_once, rtp_all_once, rtp_queries;
 DROP OWNED BY rtp_reader;
 DROP ROLE rtp_reader;

@@ -18,7 +18,7 @@
  * conditions that are checked many rows at a time, if those call functions: they cannot fail, and what they compare with was evaluated for the n rows that met them.
  * Who comes later in the scan may so be spared an error, not a row.
  *
- * Copies of values by reference take no more than work_mem; if it is too little, all rows are given out.
+ * The heap takes no more than work_mem; if that is too little, all rows are given out.  Memory is there as long as the scan has rows, for there may be many scans (partitions).
  *
  * Backend-local; no locks.
  *
@@ -61,8 +61,9 @@ typedef struct FirstColumn
 	bool		nulls_first;
 	int16		length;
 	bool		by_value;
-	SortSupportData sort;		/* of Datums */
-	int64	   *values;			/* of the rows at hand, or more */
+	Oid			operator;
+	SortSupportData sort;		/* of Datums; set up before the first row */
+	int64	   *values;			/* of the rows at hand, or more; NULL: no scan goes on */
 	bool	   *nulls;
 } FirstColumn;
 
@@ -82,7 +83,6 @@ struct RoseNodeFirst
 	int			limit;			/* n; 0: all rows are given out */
 	int			n;				/* there are in the heap */
 	FirstValue **heap;			/* each one value a column */
-	Size		bytes;			/* in copies */
 	int64		memo[MEMO_PLACES];
 	int			ncolumns;
 	FirstColumn columns[FLEXIBLE_ARRAY_MEMBER];
@@ -122,6 +122,7 @@ set_column(FirstColumn *column, const ListCell *from, TupleDesc desc)
 	Oid			family;
 	Oid			type;
 
+	column->operator = op;
 	column->attno = (AttrNumber) lfirst_int(from + ROSE_FIRST_ATTNO);
 	attr = TupleDescAttr(desc, column->attno - 1);
 	if (!rose_ordering_op(op, &family, &type, &column->descending))
@@ -135,11 +136,6 @@ set_column(FirstColumn *column, const ListCell *from, TupleDesc desc)
 	column->sort.ssup_cxt = CurrentMemoryContext;
 	column->sort.ssup_collation = (Oid) lfirst_int(from + ROSE_FIRST_COLLATION);
 	column->sort.ssup_nulls_first = column->nulls_first;
-	if (column->kind == FIRST_DATUM)
-		PrepareSortSupportFromOrderingOp(op, &column->sort);
-	/* room for a vector's */
-	column->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
-	column->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
 }
 
 RoseNodeFirst *
@@ -174,20 +170,51 @@ number_of(RoseNodeFirst *first, ExprState *state, int64 otherwise)
 	return isnull ? otherwise : DatumGetInt64(value);
 }
 
+/* What is wrong with a collation core's Sort says at its first row, too.  Room is there as long as there are rows. */
+static void
+get_ready(FirstColumn *column)
+{
+	MemoryContext old = MemoryContextSwitchTo(column->sort.ssup_cxt);
+
+	if (column->kind == FIRST_DATUM && column->sort.comparator == NULL)
+		PrepareSortSupportFromOrderingOp(column->operator, &column->sort);
+	column->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
+	column->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+	MemoryContextSwitchTo(old);
+}
+
+void
+rose_node_first_end(RoseNodeFirst *first)
+{
+	MemoryContextReset(first->context);
+	first->n = first->limit = 0;
+	for (int c = 0; c < first->ncolumns; c++)
+	{
+		FirstColumn *column = &first->columns[c];
+
+		if (column->values == NULL)
+			continue;
+		pfree(column->values);
+		pfree(column->nulls);
+		column->values = NULL;
+	}
+}
+
 void
 rose_node_first_start(RoseNodeFirst *first)
 {
 	int64		count = number_of(first, first->count, -1);
 	int64		offset = number_of(first, first->offset, 0);
 
-	MemoryContextReset(first->context);
-	first->n = first->limit = 0;
-	first->bytes = 0;
+	rose_node_first_end(first);
 	/* core has refused negative ones */
 	if (count > 0 && count <= ROSE_NODE_FIRST_MAX && offset >= 0 && offset <= ROSE_NODE_FIRST_MAX - count)
 		first->limit = (int) (count + offset);
-	if (first->limit > 0)
-		first->heap = MemoryContextAlloc(first->context, first->limit * sizeof(FirstValue *));
+	if (first->limit == 0)
+		return;
+	first->heap = MemoryContextAlloc(first->context, first->limit * sizeof(FirstValue *));
+	for (int c = 0; c < first->ncolumns; c++)
+		get_ready(&first->columns[c]);
 }
 
 /* ---- columns ---- */
@@ -323,10 +350,8 @@ set_entry(RoseNodeFirst *first, FirstValue *entry, int i)
 
 		entry[c].value = column->values[i];
 		entry[c].isnull = column->nulls[i];
-		if (!is_copy(column, &entry[c]))
-			continue;
-		entry[c].value = (int64) datumCopy((Datum) column->values[i], false, column->length);
-		first->bytes += datumGetSize((Datum) entry[c].value, false, column->length);
+		if (is_copy(column, &entry[c]))
+			entry[c].value = (int64) datumCopy((Datum) column->values[i], false, column->length);
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -336,12 +361,8 @@ free_copies(RoseNodeFirst *first, FirstValue *entry)
 {
 	for (int c = 0; c < first->ncolumns; c++)
 	{
-		FirstColumn *column = &first->columns[c];
-
-		if (!is_copy(column, &entry[c]))
-			continue;
-		first->bytes -= datumGetSize((Datum) entry[c].value, false, column->length);
-		pfree(DatumGetPointer((Datum) entry[c].value));
+		if (is_copy(&first->columns[c], &entry[c]))
+			pfree(DatumGetPointer((Datum) entry[c].value));
 	}
 }
 
@@ -435,11 +456,8 @@ rose_node_first_keep(RoseNodeFirst *first, RoseNodeRows *rows)
 		leave_out(first, rows, 0, is_behind_all);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(first->work);
-	if (first->bytes > work_mem * (Size) 1024)
-	{
-		first->limit = 0;
-		MemoryContextReset(first->context);
-	}
+	if (MemoryContextMemAllocated(first->context, false) > work_mem * (Size) 1024)
+		rose_node_first_end(first);
 }
 
 /* ---- before conditions ---- */

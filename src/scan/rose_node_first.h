@@ -55,6 +55,9 @@ extern RoseNodeFirst *rose_node_first_create(List *columns, List *limit, ScanSta
 /* Before the first row of each (re)scan. */
 extern void rose_node_first_start(RoseNodeFirst *first);
 
+/* After the last row: memory is freed, for there may be many such scans in a query.  Before that, all rows are given out from now on. */
+extern void rose_node_first_end(RoseNodeFirst *first);
+
 /*
  * Clear the bits of those rows of [from, from + n) that are not among the first for what is known already, if that is quickly seen, and calls no
  * function; returns how many bits were cleared.  Whether these rows meet any conditions does not matter.

@@ -27,6 +27,7 @@
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
@@ -151,13 +152,27 @@ column_of(PlannerInfo *root, const RelOptInfo *rel, SortGroupClause *clause)
 	return list_make4_int(var->varattno, (int) clause->sortop, (int) exprCollation(expr), clause->nulls_first);
 }
 
+/* Such an expression is made of each row before it is sorted, and one that is left out would be missing. */
+static bool
+orders_by_volatile(PlannerInfo *root)
+{
+	ListCell   *cell;
+
+	foreach(cell, root->parse->sortClause)
+	{
+		if (contain_volatile_functions(get_sortgroupclause_expr(lfirst_node(SortGroupClause, cell), root->processed_tlist)))
+			return true;
+	}
+	return false;
+}
+
 List *
 rose_node_first_columns(PlannerInfo *root, const RelOptInfo *rel)
 {
 	List	   *columns = NIL;
 	ListCell   *cell;
 
-	if (!is_of_one_table(root) || !is_limit_small(root->parse))
+	if (!is_of_one_table(root) || !is_limit_small(root->parse) || orders_by_volatile(root))
 		return NIL;
 	foreach(cell, root->parse->sortClause)
 	{

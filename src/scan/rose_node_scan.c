@@ -473,7 +473,10 @@ more_rows(RoseNodeScan *scan)
 		int			n;
 
 		if (!rose_node_scan_next_passing(scan))
+		{
+			rose_node_first_end(scan->first);
 			return false;
+		}
 		n = rows->n;
 		rose_node_first_keep(scan->first, rows);
 		scan->behind += n - rows->n;
