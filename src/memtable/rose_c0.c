@@ -539,6 +539,18 @@ rose_c0_has_elsewhere(RoseC0Shared *c0, int slot, const RoseSchema *schema, cons
 }
 
 bool
+rose_c0_has_frozen(RoseC0Shared *c0)
+{
+	bool		frozen = false;
+
+	LWLockAcquire(&c0->write_lock, LW_SHARED);
+	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)
+		frozen |= c0->memtables[slot].state == ROSE_MEMTABLE_FROZEN;
+	LWLockRelease(&c0->write_lock);
+	return frozen;
+}
+
+bool
 rose_c0_is_empty(const RoseC0Shared *c0)
 {
 	for (int slot = 0; slot < ROSE_MAX_MEMTABLES; slot++)

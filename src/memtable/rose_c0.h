@@ -286,9 +286,10 @@ extern uint64 rose_c0_withdrawn_bytes(const RoseC0Shared *c0);	/* about as many 
 extern TimestampTz rose_c0_first_write(const RoseC0Shared *c0); /* 0 = empty */
 
 /*
- * Sections of their own.  was_empty: as is_empty, exact.  oldest_xid: of a version in any
+ * Sections of their own.  has_frozen: is there a memtable that waits for its spill, or for its epoch?  was_empty: as is_empty, exact.  oldest_xid: of a version in any
  * memtable; invalid if there is none.  describe: copies of the headers, as of one moment.
  */
+extern bool rose_c0_has_frozen(RoseC0Shared *c0);
 extern bool rose_c0_was_empty(RoseC0Shared *c0);
 extern FullTransactionId rose_c0_oldest_xid(RoseC0Shared *c0);
 extern void rose_c0_describe(RoseC0Shared *c0, RoseMemtableShared memtables[ROSE_MAX_MEMTABLES]);

@@ -128,7 +128,7 @@ end_epochs(RoseTree *tree)
 		return;
 	(void) rose_spill(tree, subid, none);
 	rose_epoch_publish(tree, subid, none);
-	published = rose_c0_is_empty(&tree->shared->c0);
+	published = !rose_c0_has_frozen(&tree->shared->c0); /* others' row locks may stay */
 	manifest = rose_tree_manifest(tree);
 	for (int i = 0; i < manifest->ncomponents; i++)
 		published &= manifest->components[i].state != ROSE_COMPONENT_PENDING;

@@ -9,8 +9,9 @@
  * which, and is asked with a lock that lasts until the writer's transaction ends.
  *
  * So what makes a table one that may not be written to has to wait for writers first, and commit before it lets go of
- * that: a resync has the table locked against everybody (AccessExclusiveLock).  A change of durability
- * locks out writers until it commits (ShareLock).  Before its copy a table may have been nobody's, with writers
+ * that: a resync has the table locked against everybody (AccessExclusiveLock).  For a change of durability
+ * there is one lock of the subscription that writers to any of its tables share, until their transactions end: tables
+ * that are locked one by one would be a deadlock with who writes to two of them.  Before its copy a table may have been nobody's, with writers
  * in progress: those the copy waits for when the table is the subscription's already.
  *
  * Locking: as said.
@@ -28,6 +29,7 @@
 
 #include "lsm/tree/rose_feed.h"
 #include "repl/rose_repl_internal.h"
+#include "repl/rose_subrows.h"
 
 /* The row of the table, or of what it is a partition of. */
 static const RoseSubscriptionTable *
@@ -59,9 +61,12 @@ has_copy(const RoseSubscriptionTable *row)
 static void
 require_writable(Relation rel, Oid subid)
 {
-	const RoseSubscription *sub = rose_subscription_get(subid);
-	const RoseSubscriptionTable *row = sub != NULL ? find_row(subid, RelationGetRelid(rel)) : NULL;
+	const RoseSubscription *sub;
+	const RoseSubscriptionTable *row;
 
+	rose_subrows_lock_writes("subscription", subid, RowExclusiveLock);
+	sub = rose_subscription_get(subid);
+	row = sub != NULL ? find_row(subid, RelationGetRelid(rel)) : NULL;
 	if (row == NULL || !sub->logged)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -84,12 +89,9 @@ rose_local_writes_register(void)
 }
 
 void
-rose_local_writes_lock_out(const List *relids)
+rose_local_writes_lock_out(Oid subid)
 {
-	const ListCell *lc;
-
-	foreach(lc, relids)
-		LockRelationOid(lfirst_oid(lc), ShareLock);
+	rose_subrows_lock_writes("subscription", subid, ExclusiveLock);
 }
 
 void

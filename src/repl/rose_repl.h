@@ -197,8 +197,8 @@ extern void rose_rewind_require_recorded(const RoseSubscription *sub);
  */
 extern void rose_rewind_origin(const RoseSubscription *sub);
 
-/* Nobody writes to these tables until the transaction ends (rose_local_writes.c); waits for those who do. */
-extern void rose_local_writes_lock_out(const List *relids);
+/* Nobody writes to the subscription's tables until the transaction ends (rose_local_writes.c); waits for those who do. */
+extern void rose_local_writes_lock_out(Oid subid);
 
 /* The subscription's batches are not logged any more.  REQUIRES: the same. */
 extern void rose_rewind_end_origin(const RoseSubscription *sub);

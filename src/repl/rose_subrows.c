@@ -39,6 +39,7 @@
 #include "utils/snapmgr.h"
 
 #include "util/rose_release.h"
+#include "lsm/tree/rose_feed.h"
 #include "repl/rose_subrows.h"
 
 /* ---- reading ---- */
@@ -174,6 +175,7 @@ rose_subrows_insert(const char *table, RoseRowEdit *row)
 	heap_freetuple(tuple);
 	table_close(rel, NoLock);
 	CommandCounterIncrement();
+	rose_feed_admissions++;
 }
 
 static bool
@@ -214,6 +216,7 @@ change_rows(const char *table, RoseRowKey key, RoseRowEdit *row)
 	}
 	end_scan(&rs, NoLock);
 	CommandCounterIncrement();
+	rose_feed_admissions++;
 }
 
 void
@@ -232,6 +235,15 @@ void
 rose_subrows_lock(const char *table, Oid subid)
 {
 	LockDatabaseObject(require_table(table), subid, 0, AccessExclusiveLock);
+}
+
+void
+rose_subrows_lock_writes(const char *table, Oid subid, LOCKMODE mode)
+{
+	Oid			relid = find_table(table);
+
+	if (OidIsValid(relid))
+		LockDatabaseObject(relid, subid, 1, mode);
 }
 
 bool

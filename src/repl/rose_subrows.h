@@ -84,6 +84,9 @@ extern void rose_subrows_insert(const char *table, RoseRowEdit *row);
 extern void rose_subrows_update(const char *table, RoseRowKey key, RoseRowEdit *row);
 extern void rose_subrows_delete(const char *table, RoseRowKey key);
 
+/* Another lock than the next one, in this mode; none if there is no such table. */
+extern void rose_subrows_lock_writes(const char *table, Oid subid, LOCKMODE mode);
+
 /* Until the transaction ends, nobody else has this lock for a row with that id, which need not exist. */
 extern void rose_subrows_lock(const char *table, Oid subid);
 extern bool rose_subrows_try_lock(const char *table, Oid subid);	/* false: somebody has it */

@@ -438,10 +438,10 @@ change_durability(const RoseSubscription *sub)
 	List	   *tables = rose_partitions_with_strays(sub->subid);
 	ListCell   *lc;
 
-	rose_sql_await_tables(tables, sub->logged ? ShareUpdateExclusiveLock : ShareLock);
-	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+	rose_sql_await_tables(tables, ShareUpdateExclusiveLock);
 	if (!sub->logged)
-		rose_local_writes_lock_out(tables);
+		rose_local_writes_lock_out(sub->subid);
+	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 	foreach(lc, tables)
 		rose_repl_settle(lfirst_oid(lc));
 	if (sub->logged)

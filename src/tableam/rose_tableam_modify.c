@@ -66,6 +66,7 @@ static struct
 {
 	LocalTransactionId lxid;
 	SubTransactionId subid;		/* what it has locked stays locked as long as it goes on */
+	uint64		admissions;
 	int			n;
 	Oid			relids[ADMITTED_RELATIONS];
 }			admitted;
@@ -74,10 +75,11 @@ static void
 require_admitted(Relation rel, Oid subid)
 {
 	if (admitted.lxid != rose_my_lxid() || admitted.subid != GetCurrentSubTransactionId() ||
-		admitted.n == ADMITTED_RELATIONS)
+		admitted.admissions != rose_feed_admissions || admitted.n == ADMITTED_RELATIONS)
 		admitted.n = 0;
 	admitted.lxid = rose_my_lxid();
 	admitted.subid = GetCurrentSubTransactionId();
+	admitted.admissions = rose_feed_admissions;
 	for (int i = 0; i < admitted.n; i++)
 		if (admitted.relids[i] == RelationGetRelid(rel))
 			return;

@@ -18,6 +18,7 @@
 #include "lsm/tree/rose_registry.h"
 
 RoseFeedRequireWritableHook rose_feed_require_writable_hook = NULL;
+uint64		rose_feed_admissions = 0;
 
 Oid
 rose_feed_subscription(RoseTree *tree)

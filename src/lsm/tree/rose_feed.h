@@ -27,6 +27,9 @@ extern Oid	rose_feed_subscription(RoseTree *tree);
 typedef void (*RoseFeedRequireWritableHook) (Relation rel, Oid subid);
 extern RoseFeedRequireWritableHook rose_feed_require_writable_hook;
 
+/* Grows when this backend has changed something by which the answer may be another one. */
+extern uint64 rose_feed_admissions;
+
 /* In this way, and in the metapage, too? */
 extern bool rose_feed_is_recorded(RoseTree *tree, Oid subid, bool logged);
 
