@@ -38,7 +38,7 @@ OBJS = $(patsubst %.c,%.o,$(sort $(foreach dir,$(SRC_DIRS:%=src/%),$(wildcard $(
 
 # WERROR= turns off "warnings are errors" for compilers that we have not met.
 WERROR ?= -Werror
-PG_CPPFLAGS = -I$(srcdir)/src -MMD -MP
+PG_CPPFLAGS = -I$(srcdir)/src -I$(libpq_srcdir) -MMD -MP
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers -Wshadow -Wstrict-prototypes \
 	-Wdeclaration-after-statement -Wformat=2 -fno-semantic-interposition $(WERROR)

@@ -183,12 +183,8 @@ RETURNS void LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_resume_table';
 COMMENT ON FUNCTION rose.resume_table(text, regclass)
 IS 'apply what a paused table has missed, and what follows';
 
-REVOKE ALL ON FUNCTION
-	rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb),
-	rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text),
-	rose.pause_table(text, regclass),
-	rose.resume_table(text, regclass)
-FROM PUBLIC;
+-- The functions ask themselves: USAGE of the wrapper is the right to subscribe, and the owner of the server that of the subscription.
+GRANT EXECUTE ON FUNCTION rose.drop_subscription(text, boolean) TO PUBLIC;
 
 CREATE OR REPLACE VIEW rose.stat_subscription AS
 SELECT s.subid, s.subname, p.pid,
@@ -288,7 +284,6 @@ CREATE FUNCTION rose.verify(subscription text, relations regclass[] DEFAULT NULL
 RETURNS SETOF record LANGUAGE c AS 'MODULE_PATHNAME', 'rose_verify';
 COMMENT ON FUNCTION rose.verify(text, regclass[], integer, integer)
 IS 'compare tables of a subscription with the upstream''s, as both were at one position; one row for each difference';
-REVOKE ALL ON FUNCTION rose.verify(text, regclass[], integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION rose.repair(subscription text, relation regclass, keys text[] DEFAULT NULL,
 	timeout_seconds integer DEFAULT 60, max_keys integer DEFAULT 1000,
@@ -296,4 +291,3 @@ CREATE FUNCTION rose.repair(subscription text, relation regclass, keys text[] DE
 RETURNS record LANGUAGE c AS 'MODULE_PATHNAME', 'rose_repair';
 COMMENT ON FUNCTION rose.repair(text, regclass, text[], integer, integer)
 IS 'rows of a subscription''s table become as they are upstream: those with these keys, or those that rose.verify finds';
-REVOKE ALL ON FUNCTION rose.repair(text, regclass, text[], integer, integer) FROM PUBLIC;

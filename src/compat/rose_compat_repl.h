@@ -13,37 +13,68 @@
 #include "postgres.h"
 
 #include "catalog/index.h"
+#include "catalog/pg_foreign_data_wrapper.h"
+#include "fmgr.h"
+#include "libpq-fe.h"
 #include "replication/origin.h"
 #include "replication/slot.h"
 #include "replication/walreceiver.h"
 #include "storage/latch.h"
+#include "utils/acl.h"
 
 #include "compat/rose_compat.h"
 
 /*
- * 16 added must_use_password, 17 the choice between a replication and an
- * ordinary connection.  Subscriptions belong to superusers, so no password is
- * demanded.
+ * 16 added must_use_password, 17 the choice between a replication and an ordinary connection.
+ * The library of 15 does not say whether the server has asked for a password; libpq does, of the
+ * connection that is the first field of what the library gives out.  (A second connection, to look
+ * at, might lead to another server than this one.)
  */
 static inline WalReceiverConn *
-rose_walrcv_connect(const char *conninfo, const char *appname, char **err)
+rose_walrcv_connect(const char *conninfo, const char *appname, bool must_use_password, char **err)
 {
 #if PG_VERSION_NUM >= 170000
-	return walrcv_connect(conninfo, true, true, false, appname, err);
+	return walrcv_connect(conninfo, true, true, must_use_password, appname, err);
 #elif PG_VERSION_NUM >= 160000
-	return walrcv_connect(conninfo, true, false, appname, err);
+	return walrcv_connect(conninfo, true, must_use_password, appname, err);
 #else
-	return walrcv_connect(conninfo, true, appname, err);
+	WalReceiverConn *conn = walrcv_connect(conninfo, true, appname, err);
+	int			(*used_password) (const PGconn *conn);
+
+	if (conn == NULL || !must_use_password)
+		return conn;
+	used_password = (int (*) (const PGconn *))
+		load_external_function("libpqwalreceiver", "PQconnectionUsedPassword", true, NULL);
+	if (used_password(*(PGconn **) conn))
+		return conn;
+	walrcv_disconnect(conn);
+	ereport(ERROR,
+			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
+			 errmsg("password is required"),
+			 errdetail("Non-superuser cannot connect if the server does not request a password."),
+			 errhint("Target server's authentication method must be changed.")));
 #endif
 }
 
-static inline void
-rose_walrcv_check_conninfo(const char *conninfo)
+/* 16 told members that may become a role from those that have its rights. */
+static inline bool
+rose_can_set_role(Oid member, Oid role)
 {
 #if PG_VERSION_NUM >= 160000
-	walrcv_check_conninfo(conninfo, false);
+	return member_can_set_role(member, role);
 #else
-	walrcv_check_conninfo(conninfo);
+	return is_member_of_role(member, role);
+#endif
+}
+
+/* 16 has one function for objects of all kinds. */
+static inline bool
+rose_may_use_wrapper(Oid wrapper, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignDataWrapperRelationId, wrapper, role, ACL_USAGE) == ACLCHECK_OK;
+#else
+	return pg_foreign_data_wrapper_aclcheck(wrapper, role, ACL_USAGE) == ACLCHECK_OK;
 #endif
 }
 

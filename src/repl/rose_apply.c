@@ -30,6 +30,7 @@
 #include "memtable/rose_pressure.h"
 #include "lsm/merge/rose_epoch_runs.h"
 #include "repl/rose_apply_row.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
 /* Within a transaction, look every so many changes whether memory is short. */
@@ -149,6 +150,14 @@ require_identity(RoseReplTarget *target, const char *verb)
 	rose_relmap_require_identity(target, verb);
 }
 
+/* What the table's owner may not do is not done for him either, unless for a superuser. */
+static inline void
+require_privilege(const RoseReplTarget *target, AclMode mode)
+{
+	if (unlikely(target->lacking & mode))
+		rose_owner_refuse(target->rel, mode);
+}
+
 static void
 apply_insert(void)
 {
@@ -164,6 +173,7 @@ apply_insert(void)
 		if (unlikely(entry->defaults != NULL))
 			rose_defaults_fill(entry->defaults, entry->values, entry->nulls);
 		key_target = target = rose_target_of_new(entry, false, NULL);
+		require_privilege(target, ACL_INSERT);
 		rose_apply_row_write(target);
 	}
 	else
@@ -172,6 +182,7 @@ apply_insert(void)
 
 		(void) rose_apply_row_read(entry, &change.new, entry->values, entry->nulls, entry->present);
 		key_target = target = rose_target_of_new(entry, true, verb);
+		require_privilege(target, ACL_INSERT);
 		require_identity(target, verb);
 		rose_apply_row_write_incomplete(target, false);
 		entry->counts.incomplete++;
@@ -246,10 +257,12 @@ apply_update(void)
 			unchanged = rose_apply_row_complete_from_old(entry, &change.old);
 	}
 	key_target = target = old_target = rose_target_of_new(entry, unchanged, verb);
+	require_privilege(target, ACL_UPDATE);
 	require_identity(target, verb);
 	if (change.has_old)
 	{
 		old_target = target_of_old(entry, verb);
+		require_privilege(old_target, ACL_UPDATE);
 		rose_target_take_new(target, false);
 	}
 	if (change.has_old && has_moved(target, old_target, old_key))
@@ -281,6 +294,7 @@ apply_delete(void)
 		require_identity(&entry->target, verb);
 	rose_apply_row_read(entry, &change.old, entry->old_values, entry->old_nulls, NULL);
 	key_target = target = target_of_old(entry, verb);
+	require_privilege(target, ACL_DELETE);
 	rose_apply_row_write_tombstone(target);
 	rose_apply.progress.deletes++;
 	entry->counts.deletes++;
@@ -457,6 +471,7 @@ apply_relation(StringInfo s)
 	/* as an upstream that takes it for known */
 	if (!replayed && ROSE_STOP_POINT_SKIPS("description-sent"))
 		return;
+	rose_description_check(remote);
 	look_at_format(remote);
 	rose_gather_write();
 	rose_relmap_update(remote, heard);

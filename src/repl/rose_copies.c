@@ -212,7 +212,7 @@ check_table(WalReceiverConn *conn, Oid relid)
 static void
 check_tables(List *relids)
 {
-	WalReceiverConn *conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+	WalReceiverConn *conn = rose_upstream_connect(rose_apply.sub);
 	ListCell   *lc;
 
 	(void) rose_upstream_identity_check(conn, false);

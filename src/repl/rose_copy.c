@@ -44,6 +44,7 @@
 #include "lsm/write/rose_blind_load.h"
 #include "lsm/write/rose_bulkload.h"
 #include "repl/rose_constants.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
@@ -187,6 +188,7 @@ open_target(CopyTargets *targets, Relation rel, const RoseRoutePart *part)
 	CopyTarget *target = palloc0(sizeof(CopyTarget));
 
 	rose_target_tables_require(rel);
+	rose_owner_require_table(rose_apply.sub, rel, ACL_INSERT);
 	target->part = part;
 	target->table = rose_tree_open(rel);
 	require_fed(target->table);
@@ -386,6 +388,7 @@ require_of_all(Relation rel, bool wait, void (*require) (RoseTree *table))
 	{
 		Relation	table;
 
+		rose_owner_require_relid(rose_apply.sub, lfirst_oid(lc));
 		if (wait)
 			rose_copy_places_lock(lfirst_oid(lc), AccessShareLock);
 		else if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
@@ -394,6 +397,7 @@ require_of_all(Relation rel, bool wait, void (*require) (RoseTree *table))
 		if (table == NULL)
 			continue;
 		rose_target_tables_require(table);
+		rose_owner_require_table(rose_apply.sub, table, ACL_INSERT);
 		if (rose_target_tables_has_rows(table))
 			require(rose_tree_open(table));
 		relation_close(table, NoLock);
@@ -502,6 +506,7 @@ rose_copy_check(WalReceiverConn *conn, Oid relid)
 	List	   *remote_names = NIL;
 	List	   *local_names = NIL;
 
+	rose_owner_require_relid(rose_apply.sub, relid);
 	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		return;
 	rel = try_relation_open(relid, NoLock);

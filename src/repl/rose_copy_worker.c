@@ -32,6 +32,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
 /* What of the system's identifier has room in a slot's name: 16 digits. */
@@ -101,11 +102,24 @@ slot_name(Oid relid)
 static void
 require_owner(void)
 {
+	char	   *hint;
+	char	   *problem;
+
 	AcceptInvalidationMessages();
-	if (!superuser_arg(rose_apply.sub->owner))
+	if (!rose_apply.owner_doubtful)
+		return;
+	problem = rose_owner_problem(rose_apply.sub->owner, &hint);
+	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OPERATOR_INTERVENTION),
-				 errmsg("the owner of rose subscription \"%s\" is not a superuser", rose_apply.sub->name)));
+				 errmsg("the owner of rose subscription \"%s\", %s", rose_apply.sub->name, problem)));
+	if (!rose_apply.sub->limited && !superuser_arg(rose_apply.sub->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_OPERATOR_INTERVENTION),
+				 errmsg("the owner of rose subscription \"%s\" is not a superuser any more", rose_apply.sub->name)));
+	/* whoever else has a look in this process says what follows */
+	if (rose_apply.copier)
+		rose_apply.owner_doubtful = false;
 }
 
 static void
@@ -116,6 +130,7 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 	Relation	rel;
 
 	rose_repl_local_begin();
+	rose_owner_require_relid(rose_apply.sub, relid);
 	rose_copy_places_lock(relid, RowExclusiveLock);
 	rel = try_relation_open(relid, RowExclusiveLock);
 	if (rel == NULL)
@@ -204,7 +219,7 @@ rose_copy_worker_here(Oid relid, uint64 ticket)
 	rose_apply.copies.breathe = breathe;
 	PG_TRY();
 	{
-		conn = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		conn = rose_upstream_connect(rose_apply.sub);
 		check_upstream(conn);
 		copy_and_commit(conn, relid);
 		copied = true;
@@ -244,7 +259,7 @@ rose_repl_copier_main(Datum arg)
 	if (rose_repl_load_subscription(args.subid) && rose_apply.sub->enabled)
 	{
 		/* whether he may is asked at the place, which others wait for */
-		SetSessionAuthorization(rose_apply.sub->owner, true);
+		rose_repl_become_copier();
 		(void) rose_copy_worker_here(args.relid, args.ticket);
 	}
 	proc_exit(0);

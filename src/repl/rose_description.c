@@ -12,6 +12,7 @@
 
 #include "access/transam.h"
 #include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
 #include "nodes/bitmapset.h"
 #include "utils/memutils.h"
 
@@ -39,6 +40,18 @@ rose_description_copy(LogicalRepRelation *to, const LogicalRepRelation *from, Me
 	}
 	to->attkeys = bms_copy(from->attkeys);
 	MemoryContextSwitchTo(old);
+}
+
+/* Nobody else looks at the encoding of what an upstream sends. */
+void
+rose_description_check(const LogicalRepRelation *remote)
+{
+	int			encoding = GetDatabaseEncoding();
+
+	(void) pg_verify_mbstr(encoding, remote->nspname, strlen(remote->nspname), false);
+	(void) pg_verify_mbstr(encoding, remote->relname, strlen(remote->relname), false);
+	for (int i = 0; i < remote->natts; i++)
+		(void) pg_verify_mbstr(encoding, remote->attnames[i], strlen(remote->attnames[i]), false);
 }
 
 bool

@@ -46,6 +46,7 @@
 #include "lsm/merge/rose_epoch_runs.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/write/rose_make_room.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
 /* While the upstream waits for one, epochs come no more often than this. */
@@ -324,7 +325,7 @@ feed_table(RoseTree *table, uint64 epoch)
 {
 	if (rose_relation_is_index(table->rel))
 		return;
-	if (table->rel->rd_rel->relispartition)
+	if (table->rel->rd_rel->relispartition || !rose_owner_may_have(rose_apply.sub, RelationGetRelid(table->rel)))
 		rose_feeding_try(table->rel, rose_apply.sub->subid);
 	else
 		rose_repl_feed(table->rel, rose_apply.sub->subid);

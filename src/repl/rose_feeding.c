@@ -28,6 +28,7 @@
 #include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_spill.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
 /* REINDEX CONCURRENTLY of the primary key has another index beside it for a while, which has no entries. */
@@ -224,6 +225,7 @@ rose_feeding_try(Relation rel, Oid subid)
 	RoseTree   *table = rose_tree_open_any_order(rel);
 
 	if (rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT || !indexes_fit(rel) ||
+		!rose_owner_may_have(rose_apply.sub, RelationGetRelid(rel)) ||
 		is_of_other(rel, rose_feed_subscription(table), subid))
 		return;
 	rose_repl_feed(rel, subid);

@@ -41,6 +41,7 @@
 #include "utils/syscache.h"
 
 #include "repl/rose_constants.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
@@ -345,6 +346,16 @@ rose_relmap_require_local(RoseReplRel *entry)
 			 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
 }
 
+/* What is somebody else's by now is not even locked. */
+void
+rose_relmap_require_owner(RoseReplRel *entry)
+{
+	rose_apply.blame.rel = entry;
+	rose_apply.blame.certain = true;
+	rose_owner_require_relid(rose_apply.sub, entry->relid);
+	rose_apply.blame.certain = false;
+}
+
 /* The local columns whose values come with the upstream's replica identity, or are known. */
 static Bitmapset *
 columns_in_identity(const RoseReplRel *entry)
@@ -638,6 +649,7 @@ rose_relmap_open(LogicalRepRelId remoteid, XLogRecPtr commit_lsn)
 	if (entry == NULL || entry->rel != NULL)
 		return entry;
 
+	rose_relmap_require_owner(entry);
 	/* Taking the lock may tell that the table has changed, but not that another one is ours. */
 	rose_repl_lock_table(entry->relid, RowExclusiveLock);
 	entry = rose_relmap_lookup(remoteid, commit_lsn);

@@ -37,6 +37,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "repl/rose_owner.h"
 #include "repl/rose_repair.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_verify.h"
@@ -188,9 +189,14 @@ static void
 take_row(void *arg, char **values)
 {
 	Repair	   *repair = arg;
-	RepairedRow *row = &repair->rows[atoi(values[0])];
-	char	  **side = (char **) ((char *) row + repair->asked);
+	int			no = values[0] != NULL ? atoi(values[0]) : -1;
+	RepairedRow *row;
+	char	  **side;
 
+	if (no < 0 || no >= repair->n || values[1] == NULL || values[2] == NULL)
+		rose_upstream_malformed("look rows up");
+	row = &repair->rows[no];
+	side = (char **) ((char *) row + repair->asked);
 	if (*side != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
@@ -272,6 +278,8 @@ take_column(void *arg, char **values)
 	Repair	   *repair = arg;
 	const RoseUpstreamColumns *columns = &repair->table->columns;
 
+	if (values[0] == NULL || values[1] == NULL || values[2] == NULL || strlen(values[2]) != 2)
+		rose_upstream_malformed("ask for the columns of a table");
 	for (int i = 0; i < columns->n; i++)
 	{
 		if (columns->attnums[i] != atoi(values[0]))
@@ -610,6 +618,7 @@ rose_repair_table(const RoseSubscription *sub, Oid relid, List *keys, int timeou
 	RoseVerify *verify = palloc0(sizeof(RoseVerify));
 
 	memset(result, 0, sizeof(RoseRepairResult));
+	rose_owner_require_relid(sub, relid);
 	if (keys == NIL)
 	{
 		RoseVerify *compared = palloc0(sizeof(RoseVerify));

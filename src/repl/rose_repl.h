@@ -74,6 +74,7 @@ typedef struct RoseSubscription
 	char	   *synchronous_commit;
 	char	   *slot_name;
 	List	   *publications;	/* of String nodes */
+	bool		limited;		/* the owner was no superuser when this was read: it may do what he may (rose_owner.c) */
 	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
 	bool		pause_on_error; /* else it stops */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
@@ -237,8 +238,12 @@ extern Oid	rose_subscription_of_any(const List *relids);
  */
 struct WalReceiverConn;
 
-extern void rose_upstream_check_conninfo(const char *conninfo);
-extern struct WalReceiverConn *rose_upstream_connect(const char *conninfo, const char *appname);
+/*
+ * check_conninfo: error if it may not be the subscription's, or if the current user may not give it; connect: error if the
+ * upstream has asked for no password, but must.
+ */
+extern void rose_upstream_check_conninfo(const RoseSubscription *sub);
+extern struct WalReceiverConn *rose_upstream_connect(const RoseSubscription *sub);
 extern void rose_upstream_disconnect(struct WalReceiverConn *conn);
 
 /* Error if one of the publications (String nodes) is not there. */
@@ -299,8 +304,11 @@ extern void rose_upstream_refuse_two_phase(struct WalReceiverConn *conn, const c
 /* The state row from now on. */
 extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);
 
-/* The local table for one of the upstream, by the names that the mapping says: checked to be a rose table, or partitioned into such. */
-extern Oid	rose_repl_target_table(const char *mapping, const RoseUpstreamTable *remote);
+/*
+ * The local table for one of the upstream, by the names that the subscription's mapping says: checked to be a rose table, or
+ * partitioned into such, and one that its owner may write to.
+ */
+extern Oid	rose_repl_target_table(const RoseSubscription *sub, const RoseUpstreamTable *remote);
 
 /* The table, and, if it is partitioned, all its partitions, of all levels (rose_target_tables.c). */
 extern List *rose_target_tables_of(Oid relid);
@@ -369,6 +377,7 @@ typedef struct RoseReplSnapshot
 	Oid			waiting;		/* the relation whose lock it waits for, or invalid */
 	TimestampTz waiting_since;
 	TimestampTz last_error_time;
+	Oid			last_error_owner;	/* whose subscription it was then; invalid: not known */
 	char		last_error[ROSE_REPL_ERROR_LENGTH];
 	char		blocked[ROSE_BLOCKED_LENGTH];	/* why, if it is */
 } RoseReplSnapshot;

@@ -59,6 +59,10 @@ extern bool rose_subscription_epoch_committed(Oid subid, uint64 epoch);
 extern bool rose_upstream_row(struct WalReceiverConn *conn, const char *sql, int ncols,
 							  char **values, const char *purpose);
 
+/* A column of an answer, of type text; NULL for NULL.  malformed: the error that an answer is none. */
+extern char *rose_upstream_text(struct TupleTableSlot *slot, int attnum);
+pg_noreturn extern void rose_upstream_malformed(const char *purpose);
+
 /* Start of the stream; ends with rose_upstream_disconnect.  REQUIRES: it was identified on this connection. */
 extern void rose_upstream_start(struct WalReceiverConn *conn, const RoseSubscription *sub,
 								XLogRecPtr start, bool binary);
@@ -232,6 +236,9 @@ extern void rose_relmap_require_identity(const RoseReplTarget *target, const cha
 
 /* Error if the local table is gone.  REQUIRES: a lock on its oid. */
 extern void rose_relmap_require_local(RoseReplRel *entry);
+
+/* Error of the table if the subscription's owner may not write to it. */
+extern void rose_relmap_require_owner(RoseReplRel *entry);
 extern void rose_relmap_close(RoseReplRel *entry);
 extern void rose_relmap_close_all(void);	/* before the end of a batch */
 extern void rose_relmap_flush_counts(bool keep);
@@ -360,6 +367,7 @@ typedef struct RoseApplyCopies
 
 /* Descriptions of tables (rose_description.c). */
 extern void rose_description_copy(LogicalRepRelation *to, const LogicalRepRelation *from, MemoryContext context);
+extern void rose_description_check(const LogicalRepRelation *remote);	/* error: names are not in our encoding */
 extern bool rose_description_equal(const LogicalRepRelation *a, const LogicalRepRelation *b);
 
 /* Does a type, in binary format, mean the same on both sides?  Has some column to come as text? */
@@ -395,7 +403,8 @@ typedef struct RoseApply
 
 	uint64		descriptions;	/* that have come, of all connections */
 	bool		origin_missing; /* of a subscription whose batches are logged: nobody knows what was applied */
-	bool		owner_doubtful; /* roles have changed since the owner was looked at */
+	bool		owner_doubtful; /* roles, or privileges, may have changed since the owner was looked at */
+	bool		copier;			/* this process copies one table, and does nothing else */
 	bool		giving_way;		/* the worker ends for the next one to serve requests (rose_repl_locks.c) */
 	const char *blocked;		/* why this worker cannot go on (ROSE_BLOCKED_...), or NULL */
 
@@ -672,14 +681,21 @@ extern PGDLLEXPORT void rose_repl_copier_main(Datum arg);
 /* Connected, with the settings that apply needs (rose_repl_worker.c). */
 extern void rose_repl_set_up_process(Oid dbid);
 
-/* Error if the owner is no superuser (any more).  REQUIRES: a transaction. */
+/*
+ * Error if the owner may not have subscriptions (any more); or, for another worker to begin at once, if what he was when this one
+ * began has given it more than he may do now.  REQUIRES: a transaction.
+ */
 extern void rose_repl_check_owner(void);
 
 /* That, if roles have changed since the last look.  REQUIRES: no transaction. */
 extern void rose_repl_look_at_owner(void);
 
-/* From here on the process runs as the owner.  REQUIRES: no transaction. */
+/*
+ * From here on the process runs as the owner, and rose_apply.owner_doubtful says whether to look at him again.  copier: without
+ * a look at first.  REQUIRES: no transaction.
+ */
 extern void rose_repl_become_owner(void);
+extern void rose_repl_become_copier(void);
 
 /* Everything that the error says. */
 extern char *rose_repl_form_message(const ErrorData *edata);

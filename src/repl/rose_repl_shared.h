@@ -127,6 +127,7 @@ typedef struct RoseReplSubShared
 	RoseReplStatus status;
 	RoseReplProgress progress;
 	TimestampTz last_error_time;
+	Oid			last_error_owner;	/* lock; whose subscription it was then; invalid: not known */
 	char		last_error[ROSE_REPL_ERROR_LENGTH]; /* lock */
 	char		blocked[ROSE_BLOCKED_LENGTH];	/* lock; why, if status says so */
 } RoseReplSubShared;

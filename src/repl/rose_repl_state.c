@@ -188,6 +188,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	entry->copy_tickets = entry->copies_ended = entry->copied_rows = 0;
 	entry->received_anew = 0;
 	entry->last_error_time = 0;
+	entry->last_error_owner = InvalidOid;
 	entry->last_error[0] = '\0';
 	entry->blocked[0] = '\0';
 	SpinLockAcquire(&entry->mutex);
@@ -271,6 +272,7 @@ note_error(RoseReplSubShared *entry, const char *message, RoseReplStatus status)
 	memcpy(entry->last_error, message, len);
 	entry->last_error[len] = '\0';
 	entry->last_error_time = GetCurrentTimestamp();
+	entry->last_error_owner = rose_apply.sub != NULL ? rose_apply.sub->owner : InvalidOid;
 	SpinLockAcquire(&entry->mutex);
 	entry->status = status;
 	SpinLockRelease(&entry->mutex);
@@ -475,6 +477,7 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 		out->waiting_since = entry->flight.blocked.since;
 	}
 	out->last_error_time = entry->last_error_time;
+	out->last_error_owner = entry->last_error_owner;
 	strlcpy(out->last_error, entry->last_error, ROSE_REPL_ERROR_LENGTH);
 	strlcpy(out->blocked, out->status == ROSE_REPL_BLOCKED ? entry->blocked : "",
 			ROSE_BLOCKED_LENGTH);

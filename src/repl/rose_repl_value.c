@@ -247,8 +247,12 @@ rose_repl_read_value(RoseReplColumn *column, RoseWireColumn *value)
 	Datum		result = (Datum) 0; /* keep compiler quiet */
 
 	if (value->kind == ROSE_WIRE_TEXT)
+	{
+		/* input functions believe it, and so would all who read it; nor does one of them look behind a zero byte */
+		(void) pg_verify_mbstr(GetDatabaseEncoding(), value->data, value->len, false);
 		return InputFunctionCall(&column->input, value->data, column->input_ioparam,
 								 column->typmod);
+	}
 	if (read_direct(column, value, &result))
 		return result;
 	return receive_value(column, value);

@@ -3,9 +3,9 @@
  * rose_repl_worker.c
  *	  The background worker of one subscription, from start to end.
  *
- * A worker runs as the subscription's owner, if he is a superuser: else it does no more
- * than to put in order what is there already, and the subscription is blocked until he is
- * one again.  It puts epochs in order that a predecessor left, copies tables that wait
+ * A worker runs as the subscription's owner, if he may have one (rose_owner.c): else it does no more
+ * than to put in order what is there already, and the subscription is blocked until he may
+ * again.  It puts epochs in order that a predecessor left, copies tables that wait
  * for it and then streams until it is told to stop or to start over, or an error occurs.
  * Any change of the subscription ends the worker in good order (everything durable); the
  * launcher starts the next one.  What becomes of an error that comes from one table is
@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_background_settings.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
 /* A subscription that is blocked looks again after so long. */
@@ -259,24 +260,28 @@ roles_changed(Datum arg, int cacheid, uint32 hash)
 }
 
 /*
- * Who owns the subscription may write to any table by it, so must be a superuser now, and
- * not only when he made it.
+ * Who owns the subscription must be one who may have it now, and not only when he made it.  If he was a superuser then,
+ * the upstream need not have asked for a password, so it is to be connected to anew.
  */
 void
 rose_repl_check_owner(void)
 {
-	Oid			owner = rose_apply.sub->owner;
-	char	   *name;
+	RoseSubscription *sub = rose_apply.sub;
+	char	   *hint;
+	char	   *problem;
 
 	rose_apply.owner_doubtful = false;
-	if (superuser_arg(owner))
+	problem = rose_owner_problem(sub->owner, &hint);
+	if (problem != NULL)
+		rose_repl_block(ROSE_BLOCKED_OWNER, psprintf("its owner %s", problem), hint);
+	if (superuser_arg(sub->owner))
+		sub->limited = false;
+	if (sub->limited || superuser_arg(sub->owner))
 		return;
-	name = GetUserNameFromId(owner, true);
-	rose_repl_block(ROSE_BLOCKED_OWNER,
-					name != NULL ? psprintf("its owner \"%s\" is not a superuser", name) :
-					psprintf("its owner, role %u, does not exist", owner),
-					name != NULL ? "Make him one with ALTER ROLE ... SUPERUSER." :
-					"Drop the subscription and create it again.");
+	rose_apply.giving_way = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_OPERATOR_INTERVENTION),
+			 errmsg("rose subscription \"%s\" starts over, for its owner is not a superuser any more", sub->name)));
 }
 
 /* Without it nobody knows what was applied. */
@@ -302,14 +307,43 @@ rose_repl_look_at_owner(void)
 	MemoryContextSwitchTo(rose_apply.message_context);
 }
 
+static void
+watch_owner(void)
+{
+	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, roles_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, roles_changed, (Datum) 0);
+	rose_apply.owner_doubtful = true;
+}
+
+/*
+ * What a transaction has is nothing that a limit of temporary files could make less, and an error would come again.  But who is
+ * no superuser does not get more of them by a subscription than he would otherwise.
+ */
+static void
+set_authorization(void)
+{
+	if (!rose_apply.sub->limited)
+		SetConfigOption("temp_file_limit", "-1", PGC_SUSET, PGC_S_OVERRIDE);
+	SetSessionAuthorization(rose_apply.sub->owner, !rose_apply.sub->limited);
+}
+
 void
 rose_repl_become_owner(void)
 {
-	CacheRegisterSyscacheCallback(AUTHOID, roles_changed, (Datum) 0);
+	watch_owner();
 	StartTransactionCommand();
 	rose_repl_check_owner();
 	CommitTransactionCommand();
-	SetSessionAuthorization(rose_apply.sub->owner, true);
+	set_authorization();
+}
+
+void
+rose_repl_become_copier(void)
+{
+	rose_apply.copier = true;
+	watch_owner();
+	set_authorization();
 }
 
 /* Who changes a subscription that has stopped takes the state row's position for that of its tables. */
@@ -402,8 +436,6 @@ rose_repl_set_up_process(Oid dbid)
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
 
 	rose_background_settings_fix();
-	/* what a transaction has is nothing that a limit here could make less; and an error would come again */
-	SetConfigOption("temp_file_limit", "-1", PGC_SUSET, PGC_S_OVERRIDE);
 	/* nothing here fires triggers */
 	SetConfigOption("session_replication_role", "replica", PGC_SUSET, PGC_S_OVERRIDE);
 	/* The upstream sends text in our encoding, whatever the settings of the database or owner say. */

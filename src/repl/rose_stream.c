@@ -381,7 +381,7 @@ rose_stream_side_connection(void)
 {
 	if (monitor == NULL)
 	{
-		monitor = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		monitor = rose_upstream_connect(rose_apply.sub);
 		rose_upstream_identity_check_monitor(monitor);
 	}
 	return monitor;
@@ -688,7 +688,7 @@ rose_stream_run(void)
 		rose_apply.remote.open = false;
 		rose_streamed_forget();
 		choose_format();
-		stream.conn = streaming = rose_upstream_connect(rose_apply.sub->conninfo, rose_apply.sub->name);
+		stream.conn = streaming = rose_upstream_connect(rose_apply.sub);
 		begin_stream(&stream);
 		stream.gather_us = ROSE_GATHER_US;
 		current = &stream;

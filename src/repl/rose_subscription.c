@@ -186,6 +186,7 @@ form_subscription(const RoseRowScan *cs)
 	sub->subid = DatumGetObjectId(rose_subrows_value(cs, SUB_SUBID));
 	sub->name = pstrdup(NameStr(*DatumGetName(rose_subrows_value(cs, SUB_NAME))));
 	sub->owner = DatumGetObjectId(rose_subrows_value(cs, SUB_OWNER));
+	sub->limited = !superuser_arg(sub->owner);
 	sub->enabled = DatumGetBool(rose_subrows_value(cs, SUB_ENABLED));
 	sub->binary = DatumGetBool(rose_subrows_value(cs, SUB_BINARY));
 	sub->synchronous_commit = TextDatumGetCString(rose_subrows_value(cs, SUB_SYNCHRONOUS_COMMIT));

@@ -38,13 +38,11 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_database.h"
-#include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_shdepend.h"
 #include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
-#include "commands/extension.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -54,11 +52,10 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_subrows.h"
 #include "repl/rose_subscription_server.h"
-
-#define WRAPPER "rose_subscription"
 
 /* Options of a server. */
 #define OPTION_PUBLICATIONS			"publications"
@@ -75,20 +72,6 @@ static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
 	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY
 };
-
-/* The extension's own wrapper; InvalidOid: there is none. */
-static Oid
-find_wrapper(void)
-{
-	Oid			wrapper = get_foreign_data_wrapper_oid(WRAPPER, true);
-	Oid			extension;
-
-	if (!OidIsValid(wrapper))
-		return InvalidOid;
-	extension = getExtensionOfObject(ForeignDataWrapperRelationId, wrapper);
-	return OidIsValid(extension) && extension == get_extension_oid("rose", true) ? wrapper :
-		InvalidOid;
-}
 
 /* ---------------------------------------------------------------------
  * What depends on a database
@@ -309,7 +292,7 @@ create_server(const RoseSubscription *sub)
 	CreateForeignServerStmt *stmt = makeNode(CreateForeignServerStmt);
 
 	stmt->servername = sub->name;
-	stmt->fdwname = WRAPPER;
+	stmt->fdwname = ROSE_OWNER_WRAPPER;
 	stmt->options = form_options(sub, NIL);
 	(void) CreateForeignServer(stmt);
 	CommandCounterIncrement();
@@ -345,7 +328,7 @@ find_server(const char *name, Oid wrapper)
 void
 rose_subscription_server_save(const RoseSubscription *sub)
 {
-	Oid			wrapper = find_wrapper();
+	Oid			wrapper = rose_owner_wrapper();
 	ForeignServer *server;
 
 	if (!OidIsValid(wrapper))
@@ -354,6 +337,11 @@ rose_subscription_server_save(const RoseSubscription *sub)
 	if (server != NULL && !is_ours(server->serverid))
 	{
 		/* this is a copy of a database, and it is the original's */
+		if (!rose_owner_is(server->owner))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("must be owner of foreign server \"%s\"", sub->name),
+					 errdetail("It is that of a subscription of the database that this one is a copy of.")));
 		drop_server(server->serverid);
 		server = NULL;
 	}
@@ -367,7 +355,7 @@ rose_subscription_server_save(const RoseSubscription *sub)
 void
 rose_subscription_server_drop(const char *name)
 {
-	Oid			wrapper = find_wrapper();
+	Oid			wrapper = rose_owner_wrapper();
 	ForeignServer *server = OidIsValid(wrapper) ? GetForeignServerByName(name, true) : NULL;
 
 	if (server != NULL && server->fdwid == wrapper)
@@ -391,10 +379,7 @@ restore(const ForeignServer *server)
 	char	   *streaming = find_option(server->options, OPTION_STREAMING);
 	char	   *durability = find_option(server->options, OPTION_DURABILITY);
 
-	if (!superuser())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to create subscriptions")));
+	rose_owner_require_subscriber();
 	sub.name = server->servername;
 	sub.owner = server->owner;
 	sub.binary = true;
@@ -428,7 +413,7 @@ created(Oid serverid)
 {
 	ForeignServer *server;
 	RoseSubscription *sub;
-	Oid			wrapper = find_wrapper();
+	Oid			wrapper = rose_owner_wrapper();
 
 	if (!OidIsValid(wrapper))
 		return;
@@ -448,14 +433,18 @@ created(Oid serverid)
 		require_options(server, sub);
 }
 
+/*
+ * One that comes from a dump does nothing yet, and a dump grants privileges last.  Whether whoever gives it away may do
+ * that, core has asked, as of any server.
+ */
 static void
 take_over(const RoseSubscription *sub, Oid owner)
 {
-	if (!superuser_arg(owner))
+	if (sub->conninfo != NULL && !rose_owner_may_subscribe(owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to change owner of rose subscription \"%s\"", sub->name),
-				 errhint("The owner of a subscription must be a superuser.")));
+				 errhint("The owner of a subscription must be a superuser, or have USAGE on the foreign-data wrapper \"rose_subscription\".")));
 	rose_subscription_lock(sub->subid);
 	rose_subscription_set_owner(sub->subid, owner);
 	rose_repl_reserve(sub->subid, sub->name);

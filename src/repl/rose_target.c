@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 
 #include "lsm/write/rose_blind_entries.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
 /* ---------------------------------------------------------------------
@@ -41,6 +42,8 @@ rose_target_open(RoseReplTarget *target, RoseReplRel *of, Relation rel, const Ro
 	target->part = part;
 	target->rel = rel;
 	rose_target_tables_require(rel);
+	rose_owner_require_table(rose_apply.sub, rel, ACL_NO_RIGHTS);
+	target->lacking = rose_owner_lacking(rose_apply.sub, rel);
 	rose_repl_feed(rel, of->subid);
 	target->table = rose_tree_open(rel);
 	target->rules = rose_rules_create(rel, context);
@@ -88,6 +91,7 @@ RoseRoute *
 rose_target_open_route(RoseReplRel *entry, RoseRouteLock lock)
 {
 	rose_target_tables_require(entry->rel);
+	rose_owner_require_table(rose_apply.sub, entry->rel, ACL_NO_RIGHTS);
 	return rose_route_create(entry->rel, lock, entry->context);
 }
 

@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "nodes/parsenodes.h"
 #include "utils/rel.h"
 
 #include "lsm/tree/rose_tree.h"
@@ -29,6 +30,7 @@ typedef struct RoseReplTarget
 	RoseTree   *table;			/* NULL: it is not open */
 	struct RoseBlindIndexes *indexes;	/* or NULL: it has none */
 	RoseRules  *rules;
+	AclMode		lacking;		/* privileges that its owner lacks, and would need (rose_owner.c) */
 	bool		identity_known; /* what follows is valid */
 	bool		identity;		/* its key, and what leads to it, are part of the replica identity */
 	bool		deferrable;		/* ... and two rows of the upstream may have one until a transaction ends */
@@ -66,12 +68,8 @@ extern RoseReplTarget *rose_target_of_old(struct RoseReplRel *entry, const char 
 extern void rose_target_take_new(RoseReplTarget *target, bool present);
 extern void rose_target_take_old(RoseReplTarget *target);
 
-/*
- * Which fit (rose_target_tables.c).  require: error if no subscription can write to it, whatever its
- * partitions are; require_all: or to one of them, as far as nobody has it locked.
- */
+/* Which fit (rose_target_tables.c).  require: error if no subscription can write to it, whatever its partitions are. */
 extern void rose_target_tables_require(Relation rel);
-extern void rose_target_tables_require_all(Relation rel);
 
 /* False: it is partitioned. */
 extern bool rose_target_tables_has_rows(Relation rel);

@@ -28,6 +28,7 @@
 #include "utils/rel.h"
 
 #include "repl/rose_mapping.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_subrows.h"
 
@@ -86,10 +87,11 @@ rose_target_tables_require(Relation rel)
 
 /* One that somebody has locked is passed over. */
 static void
-require_partition(Oid relid)
+require_partition(const RoseSubscription *sub, Oid relid)
 {
 	Relation	rel;
 
+	rose_owner_require_relid(sub, relid);
 	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		return;
 	rel = try_relation_open(relid, NoLock);
@@ -99,40 +101,50 @@ require_partition(Oid relid)
 		return;
 	}
 	rose_target_tables_require(rel);
+	rose_owner_require_table(sub, rel, ACL_NO_RIGHTS);
 	table_close(rel, AccessShareLock);
 }
 
-void
-rose_target_tables_require_all(Relation rel)
+static void
+require_all(const RoseSubscription *sub, Relation rel)
 {
 	ListCell   *lc;
 
 	rose_target_tables_require(rel);
+	rose_owner_require_table(sub, rel, ACL_NO_RIGHTS);
 	if (rose_target_tables_has_rows(rel))
 		return;
 	for_each_from(lc, rose_target_tables_of(RelationGetRelid(rel)), 1)
-		require_partition(lfirst_oid(lc));
+		require_partition(sub, lfirst_oid(lc));
+}
+
+/* Before it is locked. */
+static void
+require_owner(const RangeVar *rv, Oid relid, Oid old_relid, void *sub)
+{
+	if (OidIsValid(relid) && relid != old_relid)
+		rose_owner_require_relid(sub, relid);
 }
 
 Oid
-rose_repl_target_table(const char *mapping, const RoseUpstreamTable *remote)
+rose_repl_target_table(const RoseSubscription *sub, const RoseUpstreamTable *remote)
 {
-	RoseUpstreamTable local = rose_mapping_target(mapping, remote);
+	RoseUpstreamTable local = rose_mapping_target(sub->tables, remote);
 	RangeVar   *rv = makeRangeVar(local.nspname, local.relname, -1);
-	Oid			relid = RangeVarGetRelid(rv, AccessShareLock, true);
+	Oid			relid = RangeVarGetRelidExtended(rv, AccessShareLock, RVR_MISSING_OK, require_owner, (void *) sub);
 	Relation	rel;
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s.%s\" does not exist", rv->schemaname, rv->relname),
-				 mapping == NULL ? 0 :
+				 sub->tables == NULL ? 0 :
 				 errdetail("It is to have the rows of the upstream's table \"%s.%s\".",
 						   remote->nspname, remote->relname),
 				 errhint("Create it with the upstream's columns and primary key, and USING rose.")));
 
 	rel = table_open(relid, NoLock);
-	rose_target_tables_require_all(rel);
+	require_all(sub, rel);
 	table_close(rel, NoLock);
 	return relid;
 }

@@ -20,6 +20,7 @@
 #include "storage/lmgr.h"
 
 #include "repl/rose_constants.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
 static void
@@ -66,8 +67,10 @@ lock_all(Oid relid, LOCKMODE mode)
 	{
 		Relation	rel;
 
+		rose_owner_require_relid(rose_apply.sub, lfirst_oid(lc));
 		rose_repl_lock_table(lfirst_oid(lc), mode);
 		rel = table_open(lfirst_oid(lc), NoLock);
+		rose_owner_require_table(rose_apply.sub, rel, ACL_TRUNCATE);
 		if (rels != NIL)
 			rose_target_tables_require(rel);
 		rels = lappend(rels, rel);
@@ -102,6 +105,7 @@ rose_truncated_apply(StringInfo s)
 		if (rose_apply_can_be_cut())
 			return ROSE_APPLY_RESTART;
 		rose_relmap_close(entry);
+		rose_relmap_require_owner(entry);
 		rose_repl_lock_table(entry->relid, AccessExclusiveLock);
 		rose_relmap_require_local(entry);
 		rose_apply.blame.rel = entry;

@@ -19,6 +19,8 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "libpq/pqformat.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "nodes/value.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -27,6 +29,7 @@
 #include "utils/tuplestore.h"
 
 #include "compat/rose_compat_repl.h"
+#include "repl/rose_conninfo.h"
 #include "repl/rose_repl_internal.h"
 
 /* The most columns that rose_upstream_row reads. */
@@ -43,10 +46,10 @@ load_library(void)
 }
 
 void
-rose_upstream_check_conninfo(const char *conninfo)
+rose_upstream_check_conninfo(const RoseSubscription *sub)
 {
 	load_library();
-	rose_walrcv_check_conninfo(conninfo);
+	rose_conninfo_check(sub->conninfo, sub->limited, superuser());
 }
 
 /*
@@ -68,17 +71,21 @@ set_formats(WalReceiverConn *conn)
 	PG_END_TRY();
 }
 
-/* The connection lives until it is disconnected, whatever context is current. */
+/*
+ * The connection lives until it is disconnected, whatever context is current.  Whose the subscription is may have changed since the
+ * string was given: without a password in it, libpq might take one of the server's.
+ */
 WalReceiverConn *
-rose_upstream_connect(const char *conninfo, const char *appname)
+rose_upstream_connect(const RoseSubscription *sub)
 {
 	WalReceiverConn *conn;
 	MemoryContext old;
 	char	   *err = NULL;
 
 	load_library();
+	rose_conninfo_check(sub->conninfo, sub->limited, true);
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	conn = rose_walrcv_connect(conninfo, appname, &err);
+	conn = rose_walrcv_connect(sub->conninfo, sub->name, sub->limited, &err);
 	MemoryContextSwitchTo(old);
 	if (conn == NULL)
 		ereport(ERROR,
@@ -112,6 +119,42 @@ query(WalReceiverConn *conn, const char *sql, int ncols, const Oid *types,
 	return res;
 }
 
+void
+rose_upstream_malformed(const char *purpose)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("could not %s: the answer is not of the form that was asked for", purpose)));
+}
+
+/*
+ * A column of type text; NULL for NULL.  Whatever answers need not be a PostgreSQL server, or one that means well: nobody
+ * has looked at the text's encoding so far.
+ */
+char *
+rose_upstream_text(TupleTableSlot *slot, int attnum)
+{
+	bool		isnull;
+	Datum		value = slot_getattr(slot, attnum, &isnull);
+	char	   *result;
+
+	if (isnull)
+		return NULL;
+	result = TextDatumGetCString(value);
+	(void) pg_verify_mbstr(GetDatabaseEncoding(), result, strlen(result), false);
+	return result;
+}
+
+static char *
+require_text(TupleTableSlot *slot, int attnum, const char *purpose)
+{
+	char	   *result = rose_upstream_text(slot, attnum);
+
+	if (result == NULL)
+		rose_upstream_malformed(purpose);
+	return result;
+}
+
 /* The first column, of type text, of all rows: a list of C strings, NULL for NULL. */
 static List *
 query_strings(WalReceiverConn *conn, const char *sql, const char *purpose)
@@ -123,10 +166,7 @@ query_strings(WalReceiverConn *conn, const char *sql, const char *purpose)
 
 	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
 	{
-		bool		isnull;
-		Datum		value = slot_getattr(slot, 1, &isnull);
-
-		result = lappend(result, isnull ? NULL : TextDatumGetCString(value));
+		result = lappend(result, rose_upstream_text(slot, 1));
 		ExecClearTuple(slot);
 	}
 	ExecDropSingleTupleTableSlot(slot);
@@ -150,12 +190,7 @@ rose_upstream_row(WalReceiverConn *conn, const char *sql, int ncols, char **valu
 	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
 	found = tuplestore_gettupleslot(res->tuplestore, true, false, slot);
 	for (int i = 0; found && i < ncols; i++)
-	{
-		bool		isnull;
-		Datum		value = slot_getattr(slot, i + 1, &isnull);
-
-		values[i] = isnull ? NULL : TextDatumGetCString(value);
-	}
+		values[i] = rose_upstream_text(slot, i + 1);
 	ExecDropSingleTupleTableSlot(slot);
 	walrcv_clear_result(res);
 	return found;
@@ -229,7 +264,7 @@ rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
 		bool		exists = false;
 
 		foreach(lf, found)
-			exists |= strcmp(lfirst(lf), name) == 0;
+			exists |= lfirst(lf) != NULL && strcmp(lfirst(lf), name) == 0;
 		if (!exists)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -248,6 +283,7 @@ rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
 List *
 rose_upstream_tables(WalReceiverConn *conn, List *publications)
 {
+	const char *purpose = "read the tables of the upstream's publications";
 	Oid			types[3] = {TEXTOID, TEXTOID, OIDOID};
 	WalRcvExecResult *res;
 	TupleTableSlot *slot;
@@ -257,16 +293,18 @@ rose_upstream_tables(WalReceiverConn *conn, List *publications)
 				psprintf("SELECT DISTINCT t.schemaname::pg_catalog.text, t.tablename::pg_catalog.text, c.oid"
 						 PUBLISHED_TABLES " WHERE t.pubname IN (%s)"
 						 " ORDER BY 1, 2", literal_list(publications)),
-				3, types, "read the tables of the upstream's publications");
+				3, types, purpose);
 	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
 	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
 	{
 		bool		isnull;
 		RoseUpstreamTable *table = palloc(sizeof(RoseUpstreamTable));
 
-		table->nspname = TextDatumGetCString(slot_getattr(slot, 1, &isnull));
-		table->relname = TextDatumGetCString(slot_getattr(slot, 2, &isnull));
+		table->nspname = require_text(slot, 1, purpose);
+		table->relname = require_text(slot, 2, purpose);
 		table->relid = DatumGetObjectId(slot_getattr(slot, 3, &isnull));
+		if (isnull)
+			rose_upstream_malformed(purpose);
 		result = lappend(result, table);
 		ExecClearTuple(slot);
 	}
@@ -291,6 +329,8 @@ rose_upstream_find_table(WalReceiverConn *conn, List *publications,
 									quote_literal_cstr(known->relname), known->relid),
 						   3, values, "find a published table"))
 		return false;
+	if (values[0] == NULL || values[1] == NULL || values[2] == NULL)
+		rose_upstream_malformed("find a published table");
 	found->nspname = values[0];
 	found->relname = values[1];
 	found->relid = (Oid) strtoul(values[2], NULL, 10);
@@ -385,7 +425,11 @@ parse_columns(List *rows, RoseUpstreamColumns *out)
 	{
 		char	   *name;
 
+		if (lfirst(lc) == NULL)
+			rose_upstream_malformed("read the columns of a table");
 		out->attnums[out->n] = (int16) strtol(lfirst(lc), &name, 10);
+		if (*name == '\0')
+			rose_upstream_malformed("read the columns of a table");
 		out->names[out->n++] = name + 1;
 	}
 }
@@ -508,7 +552,7 @@ is_plain_table(WalReceiverConn *conn, const char *nspname, const char *relname)
 								   " WHERE n.nspname = %s AND c.relname = %s",
 								   quote_literal_cstr(nspname), quote_literal_cstr(relname)),
 						  "read the kind of a published table");
-	if (kinds == NIL)
+	if (kinds == NIL || linitial(kinds) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s.%s\" does not exist on the upstream", nspname, relname)));
@@ -597,12 +641,11 @@ estimate(WalReceiverConn *conn, const char *from)
 	if (res->status == WALRCV_OK_TUPLES)
 	{
 		TupleTableSlot *slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
-		bool		isnull;
 		char	   *at;
 
 		/* of the whole plan, in its first line */
 		if (tuplestore_gettupleslot(res->tuplestore, true, false, slot) &&
-			(at = strstr(TextDatumGetCString(slot_getattr(slot, 1, &isnull)), " rows=")) != NULL)
+			(at = strstr(require_text(slot, 1, "estimate the rows of a table"), " rows=")) != NULL)
 			result = strtoll(at + strlen(" rows="), NULL, 10);
 		ExecDropSingleTupleTableSlot(slot);
 	}

@@ -73,7 +73,7 @@ rose_upstream_identity_ask(WalReceiverConn *conn, RoseUpstreamIdentity *out)
 						   "SELECT d.oid::pg_catalog.text, pg_catalog.pg_is_in_recovery()::pg_catalog.text"
 						   " FROM pg_catalog.pg_database d"
 						   " WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()",
-						   2, values, purpose))
+						   2, values, purpose) || values[0] == NULL || values[1] == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("could not %s: no answer", purpose)));

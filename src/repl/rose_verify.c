@@ -38,6 +38,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -45,6 +46,7 @@
 #include "util/rose_stop_point.h"
 #include "repl/rose_columns.h"
 #include "repl/rose_constants.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_verify.h"
 
@@ -149,6 +151,21 @@ problem_of_rights(RoseVerify *verify, const RoseUpstreamTable *remote)
 	}
 	PG_END_TRY();
 	return problem;
+}
+
+/*
+ * Why its rows may not be shown to whoever has the subscription's owner's rights, or NULL.  They are read as the table's owner,
+ * without row security.
+ */
+static char *
+problem_of_owner(const RoseVerify *verify, Relation rel)
+{
+	if (!rose_owner_may_have(verify->sub, RelationGetRelid(rel)))
+		return "not compared: the subscription's owner cannot SET ROLE to the table's owner";
+	if (verify->sub->limited &&
+		check_enable_rls(RelationGetRelid(rel), rel->rd_rel->relowner, true) == RLS_ENABLED)
+		return "not compared: row security applies to the table's owner";
+	return NULL;
 }
 
 static void
@@ -277,6 +294,8 @@ form_table(RoseVerify *verify, const RoseSubscriptionTable *listed)
 	table->nspname = get_namespace_name(RelationGetNamespace(rel));
 	table->relname = pstrdup(RelationGetRelationName(rel));
 	table->owner = rel->rd_rel->relowner;
+	if (table->problem == NULL)
+		table->problem = problem_of_owner(verify, rel);
 	if (table->problem == NULL)
 		form_sides(verify, table, rel, listed->columns);
 	/* not longer: the worker may need it to get to where we wait for it */
@@ -513,7 +532,9 @@ look_at_names_again(RoseVerify *verify, RoseVerifyTable *table, const RoseColumn
 		table->problem = "not compared: it does not exist here any more";
 		return;
 	}
-	form_here(verify, table, rel, map);
+	table->problem = problem_of_owner(verify, rel);
+	if (table->problem == NULL)
+		form_here(verify, table, rel, map);
 	relation_close(rel, NoLock);
 }
 
@@ -601,7 +622,7 @@ connect_upstream(RoseVerify *verify)
 	if (verify->conn != NULL)
 		rose_upstream_disconnect(verify->conn);
 	verify->conn = NULL;
-	verify->conn = rose_upstream_connect(verify->sub->conninfo, verify->sub->name);
+	verify->conn = rose_upstream_connect(verify->sub);
 	check_upstream(verify);
 	rose_verify_query_set_up(verify);
 	look_at_tables(verify);

@@ -38,7 +38,7 @@ typedef struct RoseVerifyOptions
 	void	   *arg;
 } RoseVerifyOptions;
 
-/* REQUIRES: a superuser, in a READ COMMITTED transaction. */
+/* REQUIRES: a READ COMMITTED transaction, of who may change the subscription. */
 extern void rose_verify_subscription(const RoseSubscription *sub, const RoseVerifyOptions *options);
 
 /* What rose_repair_table has done. */

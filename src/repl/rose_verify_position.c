@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "repl/rose_owner.h"
 #include "repl/rose_repair.h"
 #include "repl/rose_repl_internal.h"
 
@@ -81,7 +82,7 @@ rose_verify_position_nap(const RoseSubscription *sub, TimestampTz deadline, cons
 			 errmsg("timed out while trying to %s, of rose subscription \"%s\"", what, sub->name),
 			 why != NULL ? errdetail_internal("%s", why) :
 			 (waits = rose_repl_describe_wait(sub->subid)) != NULL ? errdetail_internal("%s", waits) :
-			 snapshot.last_error[0] != '\0' ? errdetail("Its last error was: %s", snapshot.last_error) : 0));
+			 rose_owner_may_see_error(&snapshot) ? errdetail("Its last error was: %s", snapshot.last_error) : 0));
 }
 
 /* Ask, if it is our turn. */
@@ -211,7 +212,7 @@ rose_verify_position_repair(const RoseSubscription *sub, TimestampTz deadline, d
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the worker of rose subscription \"%s\" has ended while it repaired rows", sub->name),
-			 rose_repl_get(sub->subid, &snapshot) && snapshot.last_error[0] != '\0' ?
+			 rose_repl_get(sub->subid, &snapshot) && rose_owner_may_see_error(&snapshot) ?
 			 errdetail("Its last error was: %s", snapshot.last_error) : 0,
 			 errhint("See with rose.verify whether it was done.")));
 	return false;				/* keep compiler quiet */

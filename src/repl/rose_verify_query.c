@@ -137,7 +137,7 @@ rose_verify_query_set_up(RoseVerify *verify)
 	set_here("extra_float_digits", float_digits(verify));
 	set_here("rose.read_mode", "consistent");	/* the position is known, and so is the snapshot */
 	if (!rose_upstream_row(verify->conn, "SELECT pg_catalog.getdatabaseencoding()::pg_catalog.text", 1, values,
-						   "ask for the upstream's encoding"))
+						   "ask for the upstream's encoding") || values[0] == NULL)
 		elog(ERROR, "the upstream has no encoding");
 	verify->other_encoding = pg_char_to_encoding(values[0]) != GetDatabaseEncoding();
 }
@@ -164,12 +164,7 @@ rose_verify_query_upstream(RoseVerify *verify, const char *sql, int ncols, RoseV
 	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
 	{
 		for (int i = 0; i < ncols; i++)
-		{
-			bool		isnull;
-			Datum		value = slot_getattr(slot, i + 1, &isnull);
-
-			values[i] = isnull ? NULL : TextDatumGetCString(value);
-		}
+			values[i] = rose_upstream_text(slot, i + 1);
 		row(arg, values);
 		ExecClearTuple(slot);
 		CHECK_FOR_INTERRUPTS();

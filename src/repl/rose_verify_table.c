@@ -46,12 +46,21 @@ typedef struct Bucket
 	char	   *sum;			/* NULL: it has no rows */
 } Bucket;
 
+#define PURPOSE "compare a table"
+
 typedef struct Buckets
 {
 	int			n;
 	Bucket	   *upstream;
 	Bucket	   *here;
 } Buckets;
+
+/* Those of one side, while they come. */
+typedef struct SideOfBuckets
+{
+	int			n;
+	Bucket	   *buckets;
+} SideOfBuckets;
 
 /* A row that is listed. */
 typedef struct Listed
@@ -144,22 +153,29 @@ ask_both(Comparison *c, const char *upstream_sql, const char *here_sql, int ncol
 static void
 take_sum(void *arg, char **values)
 {
-	Bucket	   *bucket = (Bucket *) arg + strtol(values[0], NULL, 10);
+	SideOfBuckets *side = arg;
+	long		no;
 
-	bucket->rows = strtoll(values[1], NULL, 10);
-	bucket->sum = values[2];
+	if (values[0] == NULL || values[1] == NULL || values[2] == NULL)
+		rose_upstream_malformed(PURPOSE);
+	no = strtol(values[0], NULL, 10);
+	if (no < 0 || no >= side->n)
+		rose_upstream_malformed(PURPOSE);
+	side->buckets[no].rows = strtoll(values[1], NULL, 10);
+	side->buckets[no].sum = values[2];
 }
 
 static void
 compute_sums(Comparison *c)
 {
 	Buckets    *buckets = &c->buckets;
+	SideOfBuckets upstream = {1 << c->bits};
+	SideOfBuckets here = {1 << c->bits};
 
 	buckets->n = 1 << c->bits;
-	buckets->upstream = palloc0(sizeof(Bucket) * buckets->n);
-	buckets->here = palloc0(sizeof(Bucket) * buckets->n);
-	ask_both(c, sums_query(c, &c->table->upstream), sums_query(c, &c->table->here), 3, take_sum,
-			 buckets->upstream, buckets->here);
+	buckets->upstream = upstream.buckets = palloc0(sizeof(Bucket) * buckets->n);
+	buckets->here = here.buckets = palloc0(sizeof(Bucket) * buckets->n);
+	ask_both(c, sums_query(c, &c->table->upstream), sums_query(c, &c->table->here), 3, take_sum, &upstream, &here);
 }
 
 static bool
@@ -208,6 +224,8 @@ take_row(void *arg, char **values)
 {
 	ListOfRows *list = arg;
 
+	if (values[0] == NULL || values[1] == NULL)
+		rose_upstream_malformed(PURPOSE);
 	if (list->n == list->size)
 	{
 		list->size = list->size == 0 ? 1024 : list->size * 2;

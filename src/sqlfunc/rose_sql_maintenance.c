@@ -3,7 +3,7 @@
  * rose_sql_maintenance.c
  *	  rose.spill(), rose.merge() and rose.detach().
  *
- * For the owner of the table.  Spills and merges take secondary indexes, which are trees
+ * For the owner of the table, and rose.spill() for that of its subscription, too.  Spills and merges take secondary indexes, which are trees
  * of their own, along, and can be had of one of those alone.  They run in the calling session: what the
  * workers do in the background is done when the function returns.
  *
@@ -82,7 +82,7 @@ spill_relation(Relation rel)
 Datum
 rose_sql_spill(PG_FUNCTION_ARGS)
 {
-	Relation	rel = rose_sql_open_own(PG_GETARG_OID(0), AccessShareLock);
+	Relation	rel = rose_sql_open_own_or_fed(PG_GETARG_OID(0), AccessShareLock);
 
 	spill_relation(rel);
 	for_indexes(rel, spill_relation);

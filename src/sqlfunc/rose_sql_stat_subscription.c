@@ -13,6 +13,7 @@
 
 #include "utils/timestamp.h"
 
+#include "repl/rose_owner.h"
 #include "repl/rose_repl.h"
 #include "sqlfunc/rose_sql_row.h"
 
@@ -106,7 +107,8 @@ put_progress(RoseSqlRow *row, const RoseReplSnapshot *snapshot)
 	rose_sql_put_int8(row, p->spill_waits);
 	rose_sql_put_int8(row, p->spill_wait_ms);
 	rose_sql_put_time(row, p->last_commit.time);
-	rose_sql_put_error(row, snapshot->last_error[0] != '\0' ? snapshot->last_error : NULL);
+	rose_sql_put_text(row, rose_owner_may_see_error(snapshot) ?
+					  snapshot->last_error : NULL);
 	rose_sql_put_time(row, snapshot->last_error_time);
 	rose_sql_put_text(row, snapshot->blocked[0] != '\0' ? snapshot->blocked : NULL);
 }

@@ -4,8 +4,8 @@
  *	  SQL functions that make, change and drop subscriptions.
  *
  * These run in the user's backend: they talk to the upstream, change the
- * catalog and ask the worker, which notices at commit.  As with CREATE SUBSCRIPTION
- * in PostgreSQL 15, all of this is for superusers.
+ * catalog and ask the worker, which notices at commit.  They are for superusers, for those who may
+ * subscribe, and for owners of subscriptions (repl/rose_owner.c).
  *
  * Locking: the subscription's row, until the transaction ends.  No LWLock is held while
  * the upstream is asked.
@@ -27,6 +27,7 @@
 
 #include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
+#include "repl/rose_owner.h"
 #include "repl/rose_subscription_server.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
@@ -39,15 +40,6 @@ PG_FUNCTION_INFO_V1(rose_drop_subscription);
 /* ---------------------------------------------------------------------
  * Arguments
  */
-
-static void
-require_superuser(const char *what)
-{
-	if (!superuser())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to %s subscriptions", what)));
-}
 
 void
 rose_sql_require_arg(FunctionCallInfo fcinfo, int n, const char *name)
@@ -163,19 +155,24 @@ rose_sql_find_subscription(const char *name)
 	return sub;
 }
 
-/* Find a subscription that nobody else changes or drops until the transaction ends. */
+/*
+ * Find a subscription that nobody else changes or drops until the transaction ends.  may: error if the current user may not have
+ * it; he waits for nobody then.
+ */
 static RoseSubscription *
-lock_subscription(const char *name)
+lock_subscription(const char *name, void (*may) (const RoseSubscription *sub))
 {
 	RoseSubscription *sub = rose_sql_find_subscription(name);
 	Oid			locked;
 
 	do
 	{
+		may(sub);
 		locked = sub->subid;
 		rose_subscription_lock(locked);
 		sub = rose_sql_find_subscription(name);
 	} while (sub->subid != locked); /* dropped meanwhile, and made anew */
+	may(sub);
 	return sub;
 }
 
@@ -231,7 +228,7 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 {
 	RoseUpstreamIdentity identity;
 
-	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
+	struct WalReceiverConn *conn = rose_upstream_connect(sub);
 
 	PG_TRY();
 	{
@@ -263,13 +260,14 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	bool		create_slot = bool_arg(fcinfo, CREATE_SLOT, do_connect);
 	bool		copy_data = bool_arg(fcinfo, CREATE_COPY_DATA, do_connect);
 
-	require_superuser("create");
+	rose_owner_require_subscriber();
 	rose_sql_require_arg(fcinfo, CREATE_NAME, "the name");
 	rose_sql_require_arg(fcinfo, CREATE_CONNINFO, "conninfo");
 	rose_sql_require_arg(fcinfo, CREATE_PUBLICATIONS, "publications");
 
 	sub.name = rose_sql_text_arg(fcinfo, CREATE_NAME, NULL);
 	sub.owner = GetUserId();
+	sub.limited = !superuser();
 	sub.enabled = bool_arg(fcinfo, CREATE_ENABLED, do_connect);
 	sub.binary = bool_arg(fcinfo, CREATE_BINARY, true);
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
@@ -284,7 +282,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.logged = durability_is_local(rose_sql_text_arg(fcinfo, CREATE_DURABILITY, ROSE_DURABILITY_UPSTREAM));
 	check_create_options(do_connect, create_slot, sub.enabled, copy_data);
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
-	rose_upstream_check_conninfo(sub.conninfo);
+	rose_upstream_check_conninfo(&sub);
 	if (create_slot)
 		PreventInTransactionBlock(true, "rose.create_subscription with create_slot => true");
 	if (rose_subscription_find(sub.name) != NULL)
@@ -335,7 +333,7 @@ require_known_upstream(struct WalReceiverConn *conn, const RoseSubscription *sub
 static void
 refresh_with_upstream(const RoseSubscription *sub, const char *mapped_before, bool copy_data)
 {
-	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
+	struct WalReceiverConn *conn = rose_upstream_connect(sub);
 
 	PG_TRY();
 	{
@@ -378,11 +376,12 @@ ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
 static void
 accept_upstream(const RoseSubscription *sub)
 {
-	struct WalReceiverConn *conn = rose_upstream_connect(sub->conninfo, sub->name);
+	struct WalReceiverConn *conn = rose_upstream_connect(sub);
 
 	PG_TRY();
 	{
 		rose_upstream_check_publications(conn, sub->publications);
+		rose_owner_require_relids(sub, rose_partitions_tables(sub->subid));
 		rose_sql_await_tables(rose_partitions_tables(sub->subid), AccessExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_accept_tables(conn, sub);
@@ -459,10 +458,9 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	bool		accept;
 	bool		refresh;
 
-	require_superuser("alter");
 	rose_sql_require_arg(fcinfo, ALTER_NAME, "the name");
 	accept = accept_arg(fcinfo);
-	sub = lock_subscription(rose_sql_text_arg(fcinfo, ALTER_NAME, NULL));
+	sub = lock_subscription(rose_sql_text_arg(fcinfo, ALTER_NAME, NULL), rose_owner_require);
 
 	sub->enabled = bool_arg(fcinfo, ALTER_ENABLED, sub->enabled);
 	sub->binary = bool_arg(fcinfo, ALTER_BINARY, sub->binary);
@@ -484,8 +482,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	refresh = bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS) || is_given(fcinfo, ALTER_TABLES));
 	if (sub->enabled || refresh || accept)
 		require_conninfo(sub, "Give it one with conninfo => '...'.");
-	if (sub->conninfo != NULL)
-		rose_upstream_check_conninfo(sub->conninfo);
+	if (!PG_ARGISNULL(ALTER_CONNINFO))
+		rose_upstream_check_conninfo(sub);
 	rose_subscription_update(sub);
 	rose_repl_reserve(sub->subid, sub->name);
 	rose_subscription_server_save(sub);
@@ -504,6 +502,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(ALTER_RESYNC))
 	{
 		(void) rose_sql_require_table(sub, rose_subscription_tables(sub->subid), PG_GETARG_OID(ALTER_RESYNC));
+		rose_owner_require_relids(sub, rose_target_tables_of(PG_GETARG_OID(ALTER_RESYNC)));
 		rose_sql_await_tables(list_make1_oid(PG_GETARG_OID(ALTER_RESYNC)), AccessExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_resync_table(sub, PG_GETARG_OID(ALTER_RESYNC));
@@ -518,8 +517,7 @@ drained_subscription(FunctionCallInfo fcinfo, int n)
 {
 	RoseSubscription *sub;
 
-	require_superuser("alter");
-	sub = lock_subscription(rose_sql_text_arg(fcinfo, n, NULL));
+	sub = lock_subscription(rose_sql_text_arg(fcinfo, n, NULL), rose_owner_require);
 	rose_repl_reserve(sub->subid, sub->name);
 	rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 	rose_repl_changed_at_commit(sub->subid);
@@ -557,7 +555,7 @@ connect_for_drop(const RoseSubscription *sub)
 
 	PG_TRY();
 	{
-		conn = rose_upstream_connect(sub->conninfo, sub->name);
+		conn = rose_upstream_connect(sub);
 	}
 	PG_CATCH();
 	{
@@ -607,9 +605,8 @@ rose_drop_subscription(PG_FUNCTION_ARGS)
 	RoseSubscription *sub;
 	struct WalReceiverConn *conn;
 
-	require_superuser("drop");
 	rose_sql_require_arg(fcinfo, DROP_NAME, "the name");
-	sub = lock_subscription(rose_sql_text_arg(fcinfo, DROP_NAME, NULL));
+	sub = lock_subscription(rose_sql_text_arg(fcinfo, DROP_NAME, NULL), rose_owner_require_to_drop);
 	if (bool_arg(fcinfo, DROP_KEEP_SLOT, false))
 	{
 		drop(sub, NULL);

@@ -23,6 +23,7 @@
 
 #include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
+#include "repl/rose_owner.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
 /* Its partitions have its rows, and so must have no other's. */
@@ -73,7 +74,7 @@ require_free(const RoseSubscription *sub, Oid relid, const RoseUpstreamTable *re
 static void
 add_table(const RoseSubscription *sub, const RoseUpstreamTable *remote, bool copy_data)
 {
-	Oid			relid = rose_repl_target_table(sub->tables, remote);
+	Oid			relid = rose_repl_target_table(sub, remote);
 
 	require_free(sub, relid, remote);
 	rose_subscription_add_table(sub->subid, relid, remote,
@@ -169,7 +170,7 @@ is_mapped_elsewhere(const RoseSubscription *sub, const char *mapped_before, cons
 
 	if (strcmp(before.nspname, now.nspname) == 0 && strcmp(before.relname, now.relname) == 0)
 		return false;
-	return rose_repl_target_table(sub->tables, remote) != tree->relid;
+	return rose_repl_target_table(sub, remote) != tree->relid;
 }
 
 void
@@ -224,16 +225,20 @@ rose_sql_await_tables(List *relids, LOCKMODE mode)
 
 /* With its partitions; one that comes before the table is locked is one that it has then. */
 static List *
-open_to_truncate(Oid relid)
+open_to_truncate(const RoseSubscription *sub, Oid relid)
 {
 	List	   *rels = NIL;
 	ListCell   *lc;
 
+	rose_owner_require_relid(sub, relid);
 	LockRelationOid(relid, AccessExclusiveLock);
 	foreach(lc, rose_target_tables_of(relid))
 	{
-		Relation	rel = table_open(lfirst_oid(lc), AccessExclusiveLock);
+		Relation	rel;
 
+		rose_owner_require_relid(sub, lfirst_oid(lc));
+		rel = table_open(lfirst_oid(lc), AccessExclusiveLock);
+		rose_owner_require_table(sub, rel, ACL_TRUNCATE);
 		CheckTableNotInUse(rel, "TRUNCATE");
 		rels = lappend(rels, rel);
 	}
@@ -241,7 +246,7 @@ open_to_truncate(Oid relid)
 }
 
 /*
- * All together, for they may reference each other.  Who asks for it is a superuser; what
+ * All together, for they may reference each other.  If the subscription is a superuser's, what
  * their owners may do does not matter.
  */
 static void
@@ -251,7 +256,7 @@ truncate_tables(const RoseSubscription *sub, List *relids)
 	ListCell   *lc;
 
 	foreach(lc, relids)
-		rels = list_concat(rels, open_to_truncate(lfirst_oid(lc)));
+		rels = list_concat(rels, open_to_truncate(sub, lfirst_oid(lc)));
 	rose_constants_require_own(rels, sub->constants, NULL, NULL);
 	rose_repl_truncate_tables(rels, false, true, NULL);
 	foreach(lc, rels)

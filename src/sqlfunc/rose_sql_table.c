@@ -18,6 +18,7 @@
 #include "compat/rose_compat_am.h"
 #include "util/rose_preload.h"
 #include "lsm/tree/rose_relation.h"
+#include "repl/rose_owner.h"
 #include "sqlfunc/rose_sql_table.h"
 
 static void
@@ -31,17 +32,39 @@ require(bool good, Relation rel)
 				 errhint("Name its partitions, one by one.") : 0));
 }
 
-Relation
-rose_sql_open_own(Oid relid, LOCKMODE lockmode)
+static Relation
+open_table(Oid relid, LOCKMODE lockmode, bool may)
 {
 	Relation	rel;
 
-	rose_require_preload();
-	if (!rose_user_owns_relation(relid, GetUserId()))
+	if (!may)
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 	rel = relation_open(relid, lockmode);
 	require(rose_relation_has_tree(rel), rel);
 	return rel;
+}
+
+Relation
+rose_sql_open_own(Oid relid, LOCKMODE lockmode)
+{
+	rose_require_preload();
+	return open_table(relid, lockmode, rose_user_owns_relation(relid, GetUserId()));
+}
+
+/* Whoever owns its subscription can have all of it made durable anyway. */
+static bool
+owns_subscription_of(Oid relid)
+{
+	Oid			subid = rose_subscription_of_table(relid);
+
+	return OidIsValid(subid) && rose_owner_is(rose_subscription_get(subid)->owner);
+}
+
+Relation
+rose_sql_open_own_or_fed(Oid relid, LOCKMODE lockmode)
+{
+	rose_require_preload();
+	return open_table(relid, lockmode, rose_user_owns_relation(relid, GetUserId()) || owns_subscription_of(relid));
 }
 
 void

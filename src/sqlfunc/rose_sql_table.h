@@ -17,6 +17,7 @@
  * is no rose table, and no index of one with a tree of its own.
  */
 extern Relation rose_sql_open_own(Oid relid, LOCKMODE lockmode);
+extern Relation rose_sql_open_own_or_fed(Oid relid, LOCKMODE lockmode); /* or if he owns the subscription that it is of */
 
 /* An error if it is an index. */
 extern void rose_sql_refuse_index(Relation rel);

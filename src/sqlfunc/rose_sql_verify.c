@@ -6,7 +6,7 @@
  * A row for each difference, and for each table that could not be compared; none says that all is
  * equal.  How that is found out is repl/rose_verify.c's, and how rows are repaired repl/rose_repair.c's.
  *
- * For superusers, as all that has to do with subscriptions.  No locks of its own.
+ * For those who may change the subscription.  No locks of its own.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +20,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
+#include "repl/rose_owner.h"
 #include "repl/rose_verify.h"
 #include "sqlfunc/rose_sql_row.h"
 
@@ -56,10 +57,6 @@ require_args(FunctionCallInfo fcinfo, int timeout, int max_keys)
 static void
 require_transaction(const char *function)
 {
-	if (!superuser())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to compare tables of subscriptions")));
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -103,6 +100,7 @@ require_subscription(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("rose subscription \"%s\" does not exist", name)));
+	rose_owner_require(sub);
 	if (!sub->enabled || sub->conninfo == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

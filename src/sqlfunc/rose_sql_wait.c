@@ -22,6 +22,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "repl/rose_owner.h"
 #include "sqlfunc/rose_sql_row.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
@@ -76,7 +77,7 @@ wait_or_time_out(const Wait *wait, long ms, const char *what)
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("timed out while waiting for rose subscription \"%s\" to %s", sub->name, what),
 			 (waits = rose_repl_describe_wait(sub->subid)) != NULL ? errdetail_internal("%s", waits) :
-			 snapshot.last_error[0] != '\0' && rose_sql_may_see_errors() ?
+			 rose_owner_may_see_error(&snapshot) ?
 			 errdetail("Its last error was: %s", snapshot.last_error) : 0));
 }
 

@@ -58,7 +58,7 @@ is(sql($server), 's|boss|{"publications={p}",slot_name=s,binary=true,synchronous
 fails('postgres', 'DROP ROLE boss', qr/ERROR:  2BP01: role "boss" cannot be dropped.*\nDETAIL:  owner of server s\b/, 'its owner is not dropped');
 fails('template1', 'DROP ROLE boss', qr/ERROR:  2BP01: role "boss" cannot be dropped/, 'nor from another database');
 fails('postgres', 'DROP OWNED BY boss CASCADE', qr/ERROR:  2BP01: cannot drop server "s" because it is a rose subscription.*\nHINT:  Drop the subscription with rose\.drop_subscription/, 'nor what he owns');
-fails('postgres', 'REASSIGN OWNED BY boss TO nobody', qr/ERROR:  42501: permission denied to change owner of rose subscription "s"\nHINT:  The owner of a subscription must be a superuser/, 'nobody takes it over');
+fails('postgres', 'REASSIGN OWNED BY boss TO nobody', qr/ERROR:  42501: permission denied to change owner of rose subscription "s"\nHINT:  The owner of a subscription must be a superuser, or have USAGE/, 'nobody takes it over');
 fails('postgres', 'ALTER SERVER s OWNER TO nobody', qr/ERROR:  42501/, 'by whichever command');
 is(sql('SELECT owner::regrole FROM rose.subscription'), 'boss', 'he has it still');
 my $pid = sql('SELECT pid FROM rose.stat_subscription');
