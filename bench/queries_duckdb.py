@@ -49,10 +49,10 @@ def main():
 	db = duckdb.connect(config={'threads': 1})
 
 	for table, program, definition in zip(tables[0::3], tables[1::3], tables[2::3]):
+		db.execute(definition)
 		pipe = os.path.join(scratch, 'duckdb.pipe')
 		os.mkfifo(pipe)
 		os.system(f'{program} >{pipe} &')
-		db.execute(definition)
 		db.execute(f"COPY {table} FROM '{pipe}' (FORMAT csv, DELIMITER '\t', QUOTE '', ESCAPE '', NULLSTR '\\N', HEADER false)")
 		os.remove(pipe)
 	with open(os.path.join(scratch, 'queries'), encoding='utf-8') as queries:
