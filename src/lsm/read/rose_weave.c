@@ -14,6 +14,10 @@
  * the key of a source that cannot take part: one that is waiting, or has rows in that
  * place which must be judged singly.
  *
+ * Keys are compared by ranks, which are words that tell most of them apart.  Keys of several integers are compared as
+ * such, column by column, where all sources have these decoded for their window: of rows that agree in their first
+ * columns ranks say little.  Then rows of which each one replaces the next one of another source are found many at a time.
+ *
  * While a weave is open, its sources stay where they were, and their rows are held.  When
  * all of its pieces were taken, sources are moved behind them; if it is left earlier,
  * they are positioned anew.
@@ -29,6 +33,9 @@
 #include "lsm/read/rose_output.h"
 
 #define WEAVE_PIECES	128
+
+/* Most columns of keys that are compared column by column. */
+#define WEAVE_COLUMNS	4
 
 /* A source, seen from here. */
 typedef struct WeaveStrand
@@ -48,6 +55,9 @@ typedef struct WeaveStrand
 	const uint64 *prefixes;		/* by row */
 	const Datum *ints;			/* keys by row - first, if they are one integer */
 	int			first;
+
+	/* by_columns: keys by row - first, of each column; of who only bounds they are in key */
+	const Datum *columns[WEAVE_COLUMNS];
 } WeaveStrand;
 
 typedef struct WeavePiece
@@ -65,6 +75,9 @@ struct RoseWeave
 	int			int_shift;		/* ... and how they go into ranks */
 	AttrNumber	key_attno;
 	bool		exact;			/* equal ranks mean equal keys */
+	int			ncolumns;		/* of keys that may be compared column by column; 0: they may not */
+	int			shifts[WEAVE_COLUMNS];	/* of these, 64 - the width in bits */
+	bool		by_columns;		/* this weave's are */
 	int			npieces;
 	int			next;			/* piece to take next */
 	WeavePiece	pieces[WEAVE_PIECES];
@@ -109,6 +122,11 @@ read_rank(const RoseWeave *weave, WeaveStrand *strand)
 {
 	Datum		key[INDEX_MAX_KEYS];
 
+	if (weave->by_columns)
+	{
+		strand->has_key = false;
+		return;
+	}
 	if (has_ranks(strand))
 	{
 		strand->rank = rank_at(weave, strand, strand->next);
@@ -128,24 +146,57 @@ strand_key(WeaveStrand *strand)
 	return strand->key;
 }
 
+/* REQUIRES by_columns: in the order of a column's integers; above their width Datums say nothing. */
+static inline int64
+int_at(const RoseWeave *weave, const WeaveStrand *strand, int column, int row)
+{
+	return (int64) (strand->columns[column][row - strand->first] << weave->shifts[column]);
+}
+
+/* REQUIRES by_columns */
+static inline int
+compare_rows(const RoseWeave *weave, const WeaveStrand *a, int row_a, const WeaveStrand *b, int row_b)
+{
+	for (int c = 0; c < weave->ncolumns; c++)
+	{
+		int64		x = int_at(weave, a, c, row_a);
+		int64		y = int_at(weave, b, c, row_b);
+
+		if (x != y)
+			return x < y ? -1 : 1;
+	}
+	return 0;
+}
+
 static inline int
 compare_strands(const RoseWeave *weave, WeaveStrand *a, WeaveStrand *b)
 {
+	if (weave->by_columns)
+		return compare_rows(weave, a, a->next, b, b->next);
 	if (a->rank != b->rank)
 		return a->rank < b->rank ? -1 : 1;
 	return weave->exact ? 0 : rose_key_compare(weave->schema, strand_key(a), strand_key(b),
 											   rose_schema_key_width(weave->schema));
 }
 
+/* Is a row of a strand before the other's? */
+static inline bool
+precedes(const RoseWeave *weave, const WeaveStrand *strand, int row, const WeaveStrand *other)
+{
+	if (weave->by_columns)
+		return compare_rows(weave, strand, row, other, other->next) < 0;
+	return rank_at(weave, strand, row) < other->rank;
+}
+
 /* First in steps that double, then by halves. */
 static int
-find_rank(const RoseWeave *weave, const WeaveStrand *strand, uint64 rank)
+find_step(const RoseWeave *weave, const WeaveStrand *strand, const WeaveStrand *other)
 {
 	int			lo = strand->next;
 	int			hi;
 	int			step = 1;
 
-	while (lo + step < strand->end && rank_at(weave, strand, lo + step - 1) < rank)
+	while (lo + step < strand->end && precedes(weave, strand, lo + step - 1, other))
 	{
 		lo += step;
 		step *= 2;
@@ -155,7 +206,7 @@ find_rank(const RoseWeave *weave, const WeaveStrand *strand, uint64 rank)
 	{
 		int			mid = (lo + hi) / 2;
 
-		if (rank_at(weave, strand, mid) < rank)
+		if (precedes(weave, strand, mid, other))
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -169,14 +220,41 @@ find_end(const RoseWeave *weave, const WeaveStrand *strand, WeaveStrand *other)
 {
 	RoseRows   *rows = strand->rows;
 
-	if (weave->exact && has_ranks(strand))
-		return find_rank(weave, strand, other->rank);
+	if (weave->by_columns || (weave->exact && has_ranks(strand)))
+		return find_step(weave, strand, other);
 	return Min(strand->end,
 			   rows->ops->find(rows, strand->next, strand_key(other),
 							   rose_schema_key_width(weave->schema), &other->rank, false));
 }
 
 /* ---- strands ---- */
+
+/* Have the columns of keys of the rows at hand. */
+static void
+read_columns(RoseWeave *weave, WeaveStrand *strand)
+{
+	RoseRows   *rows = strand->rows;
+
+	strand->first = strand->next;
+	for (int c = 0; c < weave->ncolumns && weave->by_columns; c++)
+	{
+		int			n = strand->end - strand->next;
+		const bool *nulls;
+
+		strand->columns[c] = rows->ops->column(rows, weave->schema->keys[c].def.attno, strand->next, &n, &nulls);
+		if (strand->columns[c] == NULL || n < strand->end - strand->next)
+			weave->by_columns = false;
+	}
+}
+
+/* Of who only bounds, the key is there. */
+static void
+set_columns(WeaveStrand *strand)
+{
+	strand->first = strand->next = 0;
+	for (int c = 0; c < WEAVE_COLUMNS; c++)
+		strand->columns[c] = &strand->key[c];
+}
 
 static void
 add_strand(RoseWeave *weave, RoseSource *source)
@@ -190,6 +268,7 @@ add_strand(RoseWeave *weave, RoseSource *source)
 	strand->prefixes = NULL;
 	strand->ints = NULL;
 	set_key(weave->schema, strand, source->row->key);
+	set_columns(strand);
 	if (source->waiting || source->repeats || !source->ops->at_hand(source, NULL, &stretch))
 		return;
 	strand->rows = rows = stretch.rows;
@@ -209,6 +288,8 @@ add_strand(RoseWeave *weave, RoseSource *source)
 		strand->first = strand->next;
 		strand->ints = rows->ops->column(rows, weave->key_attno, strand->next, &n, &nulls);
 	}
+	if (weave->by_columns)
+		read_columns(weave, strand);
 }
 
 static inline bool
@@ -288,6 +369,60 @@ pass_key(RoseWeave *weave, WeaveStrand *of)
 	return more;
 }
 
+/*
+ * Both strands are at the same key: how many rows from there on are of the same keys in both, if no other strand
+ * has one of these?  At least the first one is, whoever else has that.
+ */
+static int
+count_same(const RoseWeave *weave, const WeaveStrand *a, const WeaveStrand *b)
+{
+	int			n = Min(a->end - a->next, b->end - b->next);
+	int			same = 1;
+
+	/* of two memtables each row may be the newer one of either */
+	if (!weave->by_columns || only_bounds(b) || (a->source->entry == NULL && b->source->entry == NULL))
+		return 1;
+	for (int i = 0; i < weave->nstrands; i++)
+	{
+		const WeaveStrand *other = &weave->strands[i];
+
+		if (other != a && other != b)
+			n = Min(n, find_step(weave, a, other) - a->next);
+	}
+	while (same < n && compare_rows(weave, a, a->next + same, b, b->next + same) == 0)
+		same++;
+	return same;
+}
+
+/* Pass by what others have of the keys of its first rows, which are its own then; returns how many. *more: false, the weave ends. */
+static int
+replace_rows(RoseWeave *weave, WeaveStrand *best, WeaveStrand *second, bool *more)
+{
+	int			n = count_same(weave, best, second);
+
+	*more = n == 1 ? pass_key(weave, best) : move_strand(weave, second, second->next + n);
+	return n;
+}
+
+/* Rows of a strand from the next one on: they are of the last piece, if that is of the same strand. */
+static void
+add_piece(RoseWeave *weave, const WeaveStrand *strand, int end)
+{
+	int			number = strand - weave->strands;
+	WeavePiece *piece = &weave->pieces[weave->npieces];
+
+	Assert(end > strand->next);
+	if (weave->npieces > 0 && piece[-1].strand == number)
+	{
+		/* rows that are passed by have another strand's in their place */
+		Assert(piece[-1].end == strand->next);
+		piece[-1].end = end;
+		return;
+	}
+	*piece = (WeavePiece) {number, strand->next, end};
+	weave->npieces++;
+}
+
 static void
 find_pieces(RoseWeave *weave)
 {
@@ -298,24 +433,18 @@ find_pieces(RoseWeave *weave)
 	{
 		WeaveStrand *second;
 		WeaveStrand *best = best_strand(weave, &second);
-		WeavePiece *piece = &weave->pieces[weave->npieces];
+		int			end;
 
 		if (only_bounds(best))
 			break;
-		piece->strand = best - weave->strands;
-		piece->first = best->next;
 		if (second == NULL)
-			piece->end = best->end;
+			end = best->end;
 		else if (compare_strands(weave, best, second) == 0)
-		{
-			piece->end = best->next + 1;
-			more = pass_key(weave, best);
-		}
+			end = best->next + replace_rows(weave, best, second, &more);
 		else
-			piece->end = find_end(weave, best, second);
-		Assert(piece->end > piece->first);
-		weave->npieces++;
-		if (!move_strand(weave, best, piece->end))
+			end = find_end(weave, best, second);
+		add_piece(weave, best, end);
+		if (!move_strand(weave, best, end))
 			more = false;
 	}
 }
@@ -328,6 +457,24 @@ hold_strands(RoseWeave *weave)
 }
 
 /* ---- life of a weave ---- */
+
+/* Are keys to be compared column by column, if they can be? */
+static void
+set_key_columns(RoseWeave *weave)
+{
+	const RoseSchema *schema = weave->schema;
+
+	weave->ncolumns = 0;
+	if (schema->nkeys < 2 || schema->nkeys > WEAVE_COLUMNS || schema->ranked)
+		return;
+	for (int c = 0; c < schema->nkeys; c++)
+	{
+		if (!schema->keys[c].int_order)
+			return;
+		weave->shifts[c] = 64 - 8 * schema->keys[c].attlen;
+	}
+	weave->ncolumns = schema->nkeys;
+}
 
 static RoseWeave *
 make_weave(const RoseOutput *output)
@@ -342,6 +489,7 @@ make_weave(const RoseOutput *output)
 	weave->int_shift = schema->nkeys > 0 ? 64 - 8 * schema->keys[0].attlen : 0;
 	weave->key_attno = schema->nkeys > 0 ? schema->keys[0].def.attno : ROSE_ROWS_ROWID;
 	weave->exact = rose_key_prefix_exact(schema);
+	set_key_columns(weave);
 	return weave;
 }
 
@@ -357,6 +505,7 @@ rose_weave_begin(RoseOutput *output, RoseSource **sources, int nsources, RoseSou
 		weave = output->weave = make_weave(output);
 	Assert(!weave->open);
 	weave->nstrands = 0;
+	weave->by_columns = weave->ncolumns > 0;
 	add_strand(weave, best);
 	if (only_bounds(&weave->strands[0]))
 		return false;
