@@ -248,8 +248,12 @@ rose_repl_read_value(RoseReplColumn *column, RoseWireColumn *value)
 
 	if (value->kind == ROSE_WIRE_TEXT)
 	{
-		/* input functions believe it, and so would all who read it; nor does one of them look behind a zero byte */
-		(void) pg_verify_mbstr(GetDatabaseEncoding(), value->data, value->len, false);
+		/*
+		 * Input functions believe it, and so would all who read it; nor does one of them look behind a zero byte.  One byte of a
+		 * "char" is no text in any encoding.
+		 */
+		if (column->type != CHAROID)
+			(void) pg_verify_mbstr(GetDatabaseEncoding(), value->data, value->len, false);
 		return InputFunctionCall(&column->input, value->data, column->input_ioparam,
 								 column->typmod);
 	}

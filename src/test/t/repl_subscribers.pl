@@ -301,6 +301,23 @@ refused('alice', create('odd', $through, 'p_bad') . "; SELECT rose.wait_for_sync
 like(down($odd), qr/invalid byte sequence/, '... is an error of the copy');
 is(as('alice', "SELECT rose.drop_subscription('odd')"), '', 'dropped');
 $proxy->end;
+up('ALTER TABLE odd RENAME wrong_name TO v; ALTER TABLE odd ADD c "char"');
+as('alice', 'CREATE TABLE local (id int PRIMARY KEY, v text, c "char") USING rose');
+
+# --- a subscription whose batches are logged, and back
+is(as('alice', "SELECT rose.create_subscription('odd', \$\$$conninfo\$\$, '{p_bad}', \"binary\" => false, durability => 'local', tables => '{\"public.odd\": \"public.local\"}')"), '', 'with durability local');
+is(as('alice', "SELECT rose.wait_for_sync('odd', $timeout)"), '', 'copied');
+up("INSERT INTO odd VALUES (2000, 'x', (-28)::int4::\"char\")");
+wait_for_apply($upstream, $replica, undef, 'odd');
+as('alice', "INSERT INTO local VALUES (2001, 'here')");
+$replica->restart;
+wait_for_apply($upstream, $replica, undef, 'odd');
+is(down("SELECT count(*), count(*) FILTER (WHERE id = 2001), count(*) FILTER (WHERE c = (-28)::int4::\"char\") FROM local"), '1002|1|1', 'it has the rows, local ones, too, and a "char" that is no text');
+is(as('alice', "SELECT rose.alter_subscription('odd', durability => 'upstream')"), '', 'changed');
+up("INSERT INTO odd VALUES (2002, 'x')");
+wait_for_apply($upstream, $replica, undef, 'odd');
+is(down('SELECT count(*) FROM local'), 1003, 'and on');
+is(as('alice', "SELECT rose.drop_subscription('odd')"), '', 'dropped');
 
 # --- a server by hand, a dump, and what keeps a role
 is(as('alice', "SET client_min_messages = error; CREATE SERVER t FOREIGN DATA WRAPPER rose_subscription OPTIONS (publications '{p_f}')"), '', 'CREATE SERVER, as of a dump');
