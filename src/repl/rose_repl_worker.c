@@ -100,6 +100,20 @@ keep_reason(const char *reason)
 	CommitTransactionCommand();
 }
 
+/* What an upstream says, or sends as a key, need not be text in our encoding; but what is shown, and kept, must be. */
+static void
+make_text(char *message)
+{
+	int			len = strlen(message);
+
+	for (int at = 0; at < len; at++)
+	{
+		at += pg_encoding_verifymbstr(GetDatabaseEncoding(), message + at, len - at);
+		if (at < len)
+			message[at] = '?';
+	}
+}
+
 char *
 rose_repl_form_message(const ErrorData *edata)
 {
@@ -113,6 +127,7 @@ rose_repl_form_message(const ErrorData *edata)
 		appendStringInfo(&message, "; %s", edata->context);
 	if (edata->hint != NULL)
 		appendStringInfo(&message, "; hint: %s", edata->hint);
+	make_text(message.data);
 	return message.data;
 }
 

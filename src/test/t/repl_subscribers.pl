@@ -294,6 +294,15 @@ wait_for_apply($upstream, $replica, undef, 'odd');
 refused('alice', "SELECT rose.verify('odd')", qr/the answer is not of the form that was asked for/, 'an answer that names places that there are not');
 is(as('alice', "SELECT rose.drop_subscription('odd')"), '', 'dropped');
 down('TRUNCATE odd');
+up("CREATE TABLE texts (id text PRIMARY KEY); GRANT ALL ON texts TO rep; CREATE PUBLICATION p_texts FOR TABLE texts");
+as('alice', 'CREATE TABLE texts (id text PRIMARY KEY) USING rose');
+is(as('alice', create('odd', $through, 'p_texts')), '', 'a key that is text');
+is(as('alice', "SELECT rose.wait_for_sync('odd', $timeout)"), '', 'copied');
+up("INSERT INTO texts VALUES ('wrong text')");
+ok(until_down("SELECT state = 'failed' FROM rose.stat_subscription_tables WHERE relid = 'texts'::regclass"), 'which it is not') or diag(why());
+like(as('postgres', "SET client_encoding = 'LATIN1'; SELECT last_error FROM rose.stat_subscription_tables WHERE relid = 'texts'::regclass; SELECT last_error FROM rose.stat_subscription WHERE subname = 'odd'"),
+	qr/key \(wrong\?text\).*key \(wrong\?text\)/s, 'errors that name it are text all the same');
+is(as('alice', "SELECT rose.drop_subscription('odd')"), '', 'dropped');
 up('CREATE TABLE wrong_name (id int); GRANT ALL ON wrong_name TO rep; CREATE PUBLICATION p_wrong FOR TABLE wrong_name');
 refused('alice', create('odd', $through, 'p_wrong'), qr/ERROR:  22021: invalid byte sequence/, 'a name of a table that is none');
 up('ALTER TABLE odd RENAME v TO wrong_name');
