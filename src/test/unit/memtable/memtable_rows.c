@@ -15,6 +15,7 @@
 #include "util/rose_key_internal.h"
 
 ROSE_UNIT_DEFINE_BACKEND_SLOT;
+ROSE_UNIT_DEFINE_COMPACT_ATTRIBUTE_CHECK
 
 RoseSchema	rowid_schema;
 RoseSchema	bytes_schema;		/* one bytea key, ordered by its bytes */
