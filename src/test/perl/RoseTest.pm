@@ -14,7 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
-our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart wait_until_up
+our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart restart_by wait_until_up
   table_hash seed_random random_between first_unequal stop_points_create wait_for_stop
   always_parallel scan_settings wait_for_apply start_without_replication replication_again
   forget_collations icu_locale touch_script error_of merge_workers merge_workers_in_turn no_merge_workers until_slot_is_free without_checksums);
@@ -303,6 +303,16 @@ sub crash_and_restart
 
 	crash($node);
 	poll_start($node);
+	return;
+}
+
+# Stops a server in this mode, and starts it; the modules' restart() takes no mode.
+sub restart_by
+{
+	my ($node, $mode) = @_;
+
+	$node->stop($mode);
+	$node->start;
 	return;
 }
 

@@ -414,7 +414,7 @@ sub restart
 	own_self();
 	execute_kept();
 	$_->end foreach values %asker, values %other;
-	rand() < 0.5 ? crash_and_restart($node) : $node->restart(pick('fast', 'immediate'));
+	rand() < 0.5 ? crash_and_restart($node) : restart_by($node, pick('fast', 'immediate'));
 	@statements = ();
 	connect_all();
 	prepare_kept();

@@ -270,7 +270,7 @@ sub restart
 {
 	my @first;
 
-	rand() < 0.5 ? crash_and_restart($node) : $node->restart(rand() < 0.5 ? 'fast' : 'immediate');
+	rand() < 0.5 ? crash_and_restart($node) : restart_by($node, rand() < 0.5 ? 'fast' : 'immediate');
 	push @first, $generator->alter_some while @first < 3;
 	return @first;
 }
