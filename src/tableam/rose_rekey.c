@@ -127,6 +127,10 @@ may_set_key_in_place(Relation rel)
 		is_empty(rose_tree_open_any_order(rel));
 }
 
+/*
+ * Indexes may be there already: pg_upgrade to 18 makes them and the primary key in the order of
+ * their names.  Their files come from the old cluster, too, with that key.
+ */
 static void
 set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 {
@@ -139,7 +143,8 @@ set_key_in_place(Relation rel, int nkeys, const RoseKeyColumnDisk *keys)
 	rose_tree_invalidate(rose_file_name(rel));
 	tree = rose_tree_open(rel);
 	tree->shared->hash_functions = tree->schema->hash_functions;
-	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
+	if (!IsBinaryUpgrade)
+		rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
 }
 
 /* ---- rows in the order of the new key ---- */
