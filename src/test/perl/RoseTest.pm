@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart restart_by wait_until_up
-  table_hash seed_random random_between first_unequal stop_points_create wait_for_stop
+  table_hash seed_random how_many random_between first_unequal stop_points_create wait_for_stop
   always_parallel scan_settings wait_for_apply start_without_replication replication_again
   forget_collations icu_locale touch_script error_of merge_workers merge_workers_in_turn no_merge_workers until_slot_is_free without_checksums);
 
@@ -446,6 +446,14 @@ sub seed_random
 	srand($seed);
 	Test::More::diag("$variable=$seed");
 	return $seed;
+}
+
+# How much of something random is made: usually, or where what nobody has seen is looked for (ROSE_SEED=random).
+sub how_many
+{
+	my ($usual, $thorough) = @_;
+
+	return ($ENV{ROSE_SEED} // '') eq 'random' ? $thorough : $usual;
 }
 
 # Where two answers differ first, each of lines: heap's and rose's.
