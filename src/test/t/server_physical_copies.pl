@@ -133,7 +133,7 @@ unless ($ENV{ROSE_STANDIN})
 			my ($refused, undef, $why) = $primary->psql('postgres', "SET zero_damaged_pages = $zero; SELECT bt_index_check('logless_pkey')");
 
 			isnt($refused, 0, "unlogged: who reads it as a btree meets an error, zero_damaged_pages = $zero");
-			like($why, qr/block 1/, 'unlogged: at its root');
+			like($why, qr/blocks? 1\b/, 'unlogged: at its root');
 		}
 	}
 }
