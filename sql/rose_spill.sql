@@ -172,7 +172,9 @@ SELECT count(pg_cancel_backend(pg_backend_pid())) FROM (SELECT t, count(*) AS n 
 SELECT rsp_files();
 -- no more of the disk than may be taken
 SET temp_file_limit = '128kB';
+\set VERBOSITY sqlstate
 SELECT count(*), sum(n) FROM (SELECT t, p, count(*) AS n FROM rsp GROUP BY t, p OFFSET 0) x;
+\set VERBOSITY default
 SELECT rsp_files();
 RESET temp_file_limit;
 SELECT count(*), sum(n) FROM (SELECT t, p, count(*) AS n FROM rsp GROUP BY t, p OFFSET 0) x;
