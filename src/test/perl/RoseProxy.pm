@@ -19,7 +19,8 @@ sub new
 	my $pid = fork // die "could not fork: $!";
 	if ($pid == 0)
 	{
-		local $SIG{CHLD} = 'IGNORE';
+		# not what the test does then, which is to stop its servers
+		local @SIG{qw(CHLD TERM INT)} = qw(IGNORE DEFAULT DEFAULT);
 		while (my $client = $listener->accept)
 		{
 			next if fork;
