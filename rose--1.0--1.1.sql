@@ -220,6 +220,19 @@ CROSS JOIN LATERAL (SELECT pg_catalog.min(r.error_lsn) AS held_lsn FROM rose.sub
 	WHERE r.subid OPERATOR(pg_catalog.=) s.subid AND r.state OPERATOR(pg_catalog.=) 'paused') h
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
 
+-- tables that are to be copied again, and keep their rows until then
+
+CREATE MATERIALIZED VIEW rose.subscription_old_rows (
+	subid,
+	relid,
+	lsn									-- changes committed before are in the rows; 0/0: not known
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.oid, NULL::pg_catalog.pg_lsn
+WHERE rose.refuse_refresh();
+CREATE UNIQUE INDEX subscription_old_rows_pkey ON rose.subscription_old_rows (subid, relid);
+COMMENT ON MATERIALIZED VIEW rose.subscription_old_rows IS 'tables of subscriptions that show the rows of before until their new copy is there';
+REVOKE ALL ON rose.subscription_old_rows FROM PUBLIC;
+
 CREATE OR REPLACE VIEW rose.stat_subscription_tables AS
 SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname,
 	CASE WHEN t.oid IS NULL THEN 'dropped' ELSE r.state END AS state, r.sync_lsn,
@@ -231,16 +244,19 @@ SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schema
 	CASE WHEN NOT pg_catalog.row_security_active(r.relid)
 		AND (pg_catalog.pg_has_role(t.relowner, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'))
 		THEN r.last_error ELSE 'error ' || r.error_code END AS last_error,
-	r.error_lsn, pg_catalog.format('%I.%I', r.remote_schema, r.remote_name) AS upstream_relation
+	r.error_lsn, pg_catalog.format('%I.%I', r.remote_schema, r.remote_name) AS upstream_relation,
+	-- its rows are of before, and all of them will be replaced: of which position they are
+	d.lsn AS old_rows_lsn
 FROM rose.subscription s
 JOIN rose.subscription_rel r USING (subid)
+LEFT JOIN rose.subscription_old_rows d ON d.subid OPERATOR(pg_catalog.=) r.subid AND d.relid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
 LEFT JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.relnamespace
 LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 UNION ALL
 SELECT s.subid, s.subname, NULL, NULL, NULL, 'new', NULL, 0, 0, 0, 0, 0, 0, 0, NULL,
-	n.first_lsn, pg_catalog.format('%I.%I', n.remote_schema, n.remote_name)
+	n.first_lsn, pg_catalog.format('%I.%I', n.remote_schema, n.remote_name), NULL
 FROM rose.subscription s
 JOIN rose.subscription_new n USING (subid)
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());

@@ -44,8 +44,10 @@
 #include "lsm/write/rose_blind_load.h"
 #include "lsm/write/rose_bulkload.h"
 #include "repl/rose_constants.h"
+#include "repl/rose_old_rows.h"
 #include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
+#include "repl/rose_replace.h"
 #include "repl/rose_rights.h"
 
 /* Rows, or bytes, between two reports of progress. */
@@ -140,7 +142,9 @@ next_row(CopyFromState cstate, Oid as_owner, ExprContext *econtext, Datum *value
 typedef struct CopyTarget
 {
 	const RoseRoutePart *part;	/* NULL: it is the table itself */
-	RoseTree   *table;
+	Oid			relid;
+	RoseReplacement *replacement;	/* NULL: the rows go into the table */
+	RoseTree   *table;			/* where they go */
 	RoseRules  *rules;
 	RoseBlindIndexes *indexes;	/* or NULL: it has none */
 	RoseBulkLoad *load;
@@ -152,7 +156,9 @@ typedef struct CopyTargets
 {
 	MemoryContext context;
 	int			memory_kb;		/* for each */
+	bool		replace;		/* old rows make room for the new ones, at the end */
 	RoseRoute  *route;			/* NULL: the table is not partitioned, and the only one */
+	List	   *tables;			/* OIDs: the table, and its partitions when it began */
 	List	   *all;			/* CopyTarget */
 } CopyTargets;
 
@@ -165,20 +171,24 @@ target_level(RoseTree *table)
 
 /*
  * Nobody else writes to a table that is fed; one that is not yet will be, and is copied
- * then.
+ * then.  To one in another order nobody writes at all.
  */
 static void
-require_fed(RoseTree *table)
+require_fed(Relation rel)
 {
-	if (!rose_feed_is_recorded(table, rose_apply.sub->subid, rose_apply.sub->logged))
+	RoseTree   *tree = rose_tree_open_any_order(rel);
+
+	if (tree->shared->other_order)
+		return;
+	if (!rose_feed_is_recorded(tree, rose_apply.sub->subid, rose_apply.sub->logged))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("table \"%s\" is not the subscription's to write to yet",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(rel)),
 				 errdetail("Somebody had it locked, or it has got a new file.  It will be tried again.")));
 	/* who has begun to write to it when it was nobody's; from now on nobody begins */
 	if (rose_apply.sub->logged)
-		rose_local_writes_await(RelationGetRelid(table->rel));
+		rose_local_writes_await(RelationGetRelid(rel));
 }
 
 static CopyTarget *
@@ -189,13 +199,21 @@ open_target(CopyTargets *targets, Relation rel, const RoseRoutePart *part)
 
 	rose_target_tables_require(rel);
 	rose_owner_require_table(rose_apply.sub, rel, ACL_INSERT);
+	if (targets->replace)
+		rose_owner_require_table(rose_apply.sub, rel, ACL_TRUNCATE);
 	target->part = part;
-	target->table = rose_tree_open(rel);
-	require_fed(target->table);
+	target->relid = RelationGetRelid(rel);
+	if (targets->replace)
+		target->replacement = rose_replace_begin(rel);
+	target->table = rose_tree_open(targets->replace ? target->replacement->made : rel);
+	if (!targets->replace)
+		require_fed(rel);
 	target->rules = rose_rules_create(rel, CurrentMemoryContext);
 	if (part != NULL && part->in_bounds)
 		rose_rules_trust_bounds(target->rules);
-	target->indexes = rose_blind_indexes_open(target->table, CurrentMemoryContext);
+	/* those of the old rows are built anew */
+	if (!targets->replace)
+		target->indexes = rose_blind_indexes_open(target->table, CurrentMemoryContext);
 	target->load = rose_bulkload_begin(target->table, GetCurrentCommandId(true), false,
 									   target_level(target->table), InvalidOid, 0, targets->memory_kb);
 	if (part != NULL && part->from != NULL)
@@ -219,14 +237,26 @@ lock_partition(Oid relid)
 						get_rel_name(relid))));
 }
 
+/* All of them, for those that get no rows are emptied. */
 static void
-begin_targets(CopyTargets *targets, Relation rel)
+lock_partitions(const List *tables)
 {
-	int			n = list_length(rose_target_tables_of(RelationGetRelid(rel)));
+	ListCell   *lc;
 
+	for_each_from(lc, tables, 1)
+		lock_partition(lfirst_oid(lc));
+}
+
+static void
+begin_targets(CopyTargets *targets, Relation rel, bool replace)
+{
 	memset(targets, 0, sizeof(*targets));
 	targets->context = CurrentMemoryContext;
-	targets->memory_kb = Max(maintenance_work_mem / n, ROSE_COPY_MIN_MEMORY_KB);
+	targets->replace = replace;
+	targets->tables = rose_target_tables_of(RelationGetRelid(rel));
+	targets->memory_kb = Max(maintenance_work_mem / list_length(targets->tables), ROSE_COPY_MIN_MEMORY_KB);
+	if (replace)
+		lock_partitions(targets->tables);
 	if (rose_target_tables_has_rows(rel))
 		(void) open_target(targets, rel, NULL);
 	else
@@ -271,8 +301,7 @@ finish_loads(CopyTargets *targets)
 	{
 		CopyTarget *target = lfirst(lc);
 
-		rose_repl_stats_keep(RelationGetRelid(target->table->rel),
-							 rose_bulkload_finish(target->load), 0, 0);
+		rose_repl_stats_keep(target->relid, rose_bulkload_finish(target->load), 0, 0);
 		rose_rules_free(target->rules);
 	}
 }
@@ -304,6 +333,62 @@ end_targets(CopyTargets *targets, uint64 nrows)
 	}
 	if (targets->route != NULL)
 		rose_route_free(targets->route);
+}
+
+static bool
+is_target(const CopyTargets *targets, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, targets->all)
+	{
+		if (((CopyTarget *) lfirst(lc))->relid == relid)
+			return true;
+	}
+	return false;
+}
+
+/* What gets no rows is replaced by nothing. */
+static List *
+replace_others(const CopyTargets *targets)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, targets->tables)
+	{
+		Relation	rel;
+
+		if (is_target(targets, lfirst_oid(lc)))
+			continue;
+		rel = relation_open(lfirst_oid(lc), NoLock);
+		if (rose_target_tables_has_rows(rel))
+		{
+			rose_target_tables_require(rel);
+			rose_owner_require_table(rose_apply.sub, rel, ACL_TRUNCATE);
+			result = lappend(result, rose_replace_begin(rel));
+		}
+		relation_close(rel, NoLock);
+	}
+	return result;
+}
+
+/* The upstream is not needed any more, and may have to be waited for as long as the table is in use. */
+static void
+switch_targets(const CopyTargets *targets, uint64 nrows)
+{
+	List	   *replacements = replace_others(targets);
+	ListCell   *lc;
+
+	foreach(lc, targets->all)
+		replacements = lappend(replacements, ((CopyTarget *) lfirst(lc))->replacement);
+	rose_copy_places_tell(ROSE_COPY_SWITCHING, nrows, source_bytes);
+	ROSE_STOP_POINT("replace-ready");
+	rose_replace_lock(linitial_oid(targets->tables), targets->tables);
+	foreach(lc, replacements)
+		rose_replace_switch(lfirst(lc));
+	rose_old_rows_forget(rose_apply.sub->subid, linitial_oid(targets->tables));
+	ROSE_STOP_POINT("replace-switched");
 }
 
 /* How far it is; and whether it should go on. */
@@ -360,13 +445,13 @@ load_rows(CopyFromState cstate, CopyTargets *targets, Relation rel, bool have_co
 
 /* As it is by now, when it is locked. */
 static void
-require_empty(RoseTree *table)
+require_empty(Relation rel)
 {
 	RoseScan   *scan;
 	bool		empty;
 
 	PushActiveSnapshot(GetLatestSnapshot());
-	scan = rose_scan_begin(table, GetActiveSnapshot(), NULL, false);
+	scan = rose_scan_begin(rose_tree_open(rel), GetActiveSnapshot(), NULL, false);
 	empty = rose_scan_next(scan, ForwardScanDirection) == NULL;
 	rose_scan_end(scan);
 	PopActiveSnapshot();
@@ -374,13 +459,13 @@ require_empty(RoseTree *table)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot copy into table \"%s\", which is not empty",
-						RelationGetRelationName(table->rel)),
+						RelationGetRelationName(rel)),
 				 errhint("TRUNCATE it (the subscription must not feed it meanwhile) or subscribe with copy_data => false.")));
 }
 
 /* The table, or its partitions.  Unless they are waited for, those that somebody has locked are passed over. */
 static void
-require_of_all(Relation rel, bool wait, void (*require) (RoseTree *table))
+require_of_all(Relation rel, bool wait, void (*require) (Relation table))
 {
 	ListCell   *lc;
 
@@ -398,8 +483,8 @@ require_of_all(Relation rel, bool wait, void (*require) (RoseTree *table))
 			continue;
 		rose_target_tables_require(table);
 		rose_owner_require_table(rose_apply.sub, table, ACL_INSERT);
-		if (rose_target_tables_has_rows(table))
-			require(rose_tree_open(table));
+		if (rose_target_tables_has_rows(table) && require != NULL)
+			require(table);
 		relation_close(table, NoLock);
 	}
 }
@@ -485,13 +570,19 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 	rose_subscription_set_columns(rose_apply.sub->subid, RelationGetRelid(rel), map);
 }
 
+static bool
+has_old_rows(Relation rel)
+{
+	return rose_old_rows_are_there(rose_apply.sub->subid, RelationGetRelid(rel), NULL);
+}
+
 /* Everything that can be wrong before there are rows; the columns that are to be copied. */
 static RoseSubscriptionTable *
 prepare(WalReceiverConn *conn, Relation rel, bool wait, List **remote_names, List **local_names)
 {
 	RoseSubscriptionTable *listed = require_listed(rel);
 
-	require_of_all(rel, wait, require_empty);
+	require_of_all(rel, wait, has_old_rows(rel) ? NULL : require_empty);
 	find_remote(conn, listed);
 	choose_columns(conn, rel, listed, remote_names, local_names);
 	rose_upstream_require_select(conn, &listed->remote, *remote_names);
@@ -544,6 +635,7 @@ rose_copy_table(WalReceiverConn *conn, Relation rel)
 	CopyTargets targets;
 	RoseSubscriptionTable *listed;
 	uint64		nrows;
+	bool		replace = has_old_rows(rel);
 
 	rose_repl_stats_forget_kept();
 	require_of_all(rel, true, require_fed);
@@ -551,9 +643,12 @@ rose_copy_table(WalReceiverConn *conn, Relation rel)
 	ROSE_STOP_POINT("copy-found");
 	rose_copy_places_expect(rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names));
 
-	begin_targets(&targets, rel);
+	begin_targets(&targets, rel, replace);
 	nrows = load_table(conn, rel, &targets, local_names);
 	end_targets(&targets, nrows);
 	rose_upstream_check_copied(conn, &listed->remote);
+	rose_upstream_command(conn, "COMMIT");
+	if (replace)
+		switch_targets(&targets, nrows);
 	return nrows;
 }

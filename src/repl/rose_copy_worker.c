@@ -32,6 +32,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_lock_slice.h"
 #include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
@@ -143,7 +144,6 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 	rose_upstream_begin_copy(conn, slot_name(relid), &sync_lsn);
 	require_place(relid, sync_lsn);
 	counts.copied = rose_copy_table(conn, rel);
-	rose_upstream_command(conn, "COMMIT");
 	relation_close(rel, NoLock);
 	ROSE_STOP_POINT("copy-loaded");
 
@@ -248,6 +248,7 @@ rose_repl_copier_main(Datum arg)
 
 	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
 	rose_repl_set_up_process(args.dbid);
+	rose_lock_slice_watch_cancels();
 	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
 	rose_apply.shared = rose_repl_entry(args.dbid, args.subid);
 	LWLockRelease(&rose_repl_shared->lock);

@@ -9,7 +9,7 @@
  * which, and is asked with a lock that lasts until the writer's transaction ends.
  *
  * So what makes a table one that may not be written to has to wait for writers first, and commit before it lets go of
- * that: a resync has the table locked against everybody (AccessExclusiveLock).  For a change of durability
+ * that: a resync has the table locked against them (ShareRowExclusiveLock), and its new rows come when nobody uses it.  For a change of durability
  * there is one lock of the subscription that writers to any of its tables share, until their transactions end: tables
  * that are locked one by one would be a deadlock with who writes to two of them.  Before its copy a table may have been nobody's, with writers
  * in progress: those the copy waits for when the table is the subscription's already.

@@ -415,7 +415,8 @@ typedef enum RoseCopyPhase
 	ROSE_COPY_CONNECTING = 0,
 	ROSE_COPY_READING,			/* the upstream's rows, which are sorted if there is a key */
 	ROSE_COPY_WRITING,			/* them */
-	ROSE_COPY_INDEXES
+	ROSE_COPY_INDEXES,
+	ROSE_COPY_SWITCHING			/* waits until nobody uses the table, and then puts the new rows in the old ones' place */
 } RoseCopyPhase;
 
 typedef struct RoseReplCopy
@@ -496,11 +497,13 @@ extern void rose_repl_check_truncate(Oid relid);
 
 /*
  * Empty the tables (open Relations) together; what their owners have attached to them
- * runs as those.  logged: decoding is told of it.  at: called (if it is not NULL) with each
- * before something is done to it.  REQUIRES: AccessExclusiveLock on each.
+ * runs as those.  at: called (if it is not NULL) with each before something is done to it.
+ * REQUIRES: AccessExclusiveLock on each.
  */
-extern void rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged,
-									  void (*at) (Relation rel));
+extern void rose_repl_truncate_tables(List *rels, bool restart_seqs, void (*at) (Relation rel));
+
+/* For who decodes our WAL: the rows that the table had are gone. */
+extern void rose_repl_truncate_log(Relation rel);
 
 /* Error if a subscription feeds the table and it would become unlogged or a table of another access method. */
 extern void rose_repl_check_alter(Oid relid, bool unlogged);

@@ -591,7 +591,6 @@ extern bool rose_flight_wait_for_lock(Oid relid);
 extern void rose_repl_lock_table(Oid relid, LOCKMODE mode);
 extern void rose_repl_lock_await_rows(void);	/* once, in a worker: batches wait so for rows that others hold */
 extern void rose_repl_lock_take_up(void);
-extern void rose_repl_lock_watch_cancels(void); /* once, in a worker */
 extern Oid	rose_repl_held_up_by(Oid subid, bool *for_epoch);
 extern bool rose_repl_waits_for_us(int pid);
 extern bool rose_repl_request_is_hopeless(Oid subid);

@@ -27,31 +27,24 @@
  */
 #include "postgres.h"
 
-#include <signal.h>
-
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
-#include "tcop/tcopprot.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/resowner.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
 #include "lsm/write/rose_blind_beside.h"
+#include "repl/rose_lock_slice.h"
 #include "repl/rose_repl_internal.h"
 
-/* A batch is in a lock's queue for so long at a time; the detector looks once in each. */
+/* A batch is in a lock's queue for so long at a time. */
 #define ROSE_LOCK_SLICE_MS		3000
-#define ROSE_LOCK_DETECTOR_MS	1000
-/* Whether somebody wants something meanwhile is looked at this often. */
-#define ROSE_LOCK_LOOK_MS		100
 
 /* ---------------------------------------------------------------------
  * A batch
@@ -68,150 +61,12 @@ note_waiting(Oid relid)
 	LWLockRelease(&rose_repl_shared->lock);
 }
 
-/* ---------------------------------------------------------------------
- * A slice
- */
-
-/*
- * The end of a slice is a cancel that the process sends itself, and not the server's own timeout of a lock: that is told by the
- * same signal as a cancel of somebody's, who must not go unheard, whenever it comes.
- */
-static TimeoutId look_timeout = MAX_TIMEOUTS;	/* not registered yet */
-static volatile sig_atomic_t slice_over = false;	/* whatever for */
-static volatile sig_atomic_t slice_cut = false; /* as something is asked for */
-static volatile sig_atomic_t canceled = false;	/* by somebody, since the slice began or before */
-static TimestampTz slice_ends;
-static bool patient = false;	/* there is something that cannot be served */
-static bool deadlocked = false; /* it was found in a slice */
-
-static bool
-is_asked(void)
-{
-	const volatile RoseReplSubShared *shared = rose_apply.shared;
-
-	return shared->drain || shared->reload || shared->epoch_served < shared->epoch_asked;
-}
-
-/*
- * A handler of signals.  Who asks for something sets the latch, but a process in a lock's queue goes on waiting: so the wait
- * is canceled.  The place in the queue goes with it, so not in vain.
- */
-static void
-look_whether_over(void)
-{
-	if (!patient && is_asked())
-		slice_cut = true;
-	else if (GetCurrentTimestamp() < slice_ends)
-		return;
-	slice_over = true;
-	QueryCancelPending = true;
-	InterruptPending = true;
-}
-
-/* A handler of signals. */
-static void
-note_cancel(SIGNAL_ARGS)
-{
-	canceled = true;
-	StatementCancelHandler(postgres_signal_arg);
-}
-
-void
-rose_repl_lock_watch_cancels(void)
-{
-	pqsignal(SIGINT, note_cancel);
-}
-
-static void
-begin_slice(void)
-{
-	if (look_timeout == MAX_TIMEOUTS)
-		look_timeout = RegisterTimeout(USER_TIMEOUT, look_whether_over);
-	slice_over = slice_cut = false;
-	canceled = false;
-	if (QueryCancelPending)
-		canceled = true;
-	/* as if its time were over as soon as it is looked at */
-	slice_ends = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-											 ROSE_STOP_POINT_SKIPS("slice-is-long") ? 0 : ROSE_LOCK_SLICE_MS);
-	DeadlockTimeout = Min(DeadlockTimeout, ROSE_LOCK_DETECTOR_MS);
-	enable_timeout_every(look_timeout,
-						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_LOOK_MS),
-						 ROSE_LOCK_LOOK_MS);
-}
-
-static void
-end_slice(int deadlock_timeout)
-{
-	disable_timeout(look_timeout, false);
-	/* it may have come when the lock was there; another one is left to who looks next */
-	if (slice_over && !canceled)
-		QueryCancelPending = false;
-	DeadlockTimeout = deadlock_timeout;
-}
-
-/* Has the error at hand ended a slice, and nothing else? */
-static bool
-is_end_of_slice(int sqlerrcode)
-{
-	return sqlerrcode == ERRCODE_QUERY_CANCELED && slice_over && !canceled;
-}
-
 /* What a batch waits for. */
 typedef struct BatchWait
 {
-	Oid			relid;
-	LOCKMODE	mode;			/* a lock of that table; or ... */
-	TransactionId xid;			/* ... if valid, the end of who holds rows of it */
+	RoseLockSlice slice;
 	XLogRecPtr	lsn;			/* commit of the upstream's transaction that wants it; invalid: of none */
 } BatchWait;
-
-static void
-wait_for_it(const BatchWait *wait)
-{
-	if (TransactionIdIsValid(wait->xid))
-		XactLockTableWait(wait->xid, NULL, NULL, XLTW_None);
-	else
-		LockRelationOid(wait->relid, wait->mode);
-}
-
-/* False: not within a slice, which ends as an error, and that takes a subtransaction to survive. */
-static bool
-wait_in_slice(const BatchWait *wait)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	int			deadlock_timeout = DeadlockTimeout;
-	volatile bool got = true;
-
-	BeginInternalSubTransaction(NULL);
-	PG_TRY();
-	{
-		begin_slice();
-		wait_for_it(wait);
-		end_slice(deadlock_timeout);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *edata;
-
-		end_slice(deadlock_timeout);
-		MemoryContextSwitchTo(context);
-		edata = CopyErrorData();
-		deadlocked = edata->sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED && TransactionIdIsValid(wait->xid);
-		if (!deadlocked && !is_end_of_slice(edata->sqlerrcode))
-			PG_RE_THROW();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		FreeErrorData(edata);
-		got = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return got;
-}
 
 /* ---------------------------------------------------------------------
  * A batch that is in the way
@@ -233,7 +88,7 @@ hides_others(const BatchWait *wait)
 
 /* What is asked for can be served only without this batch. */
 static bool
-is_in_the_way(const BatchWait *wait)
+is_in_the_way(BatchWait *wait)
 {
 	RoseReplSubShared *shared = rose_apply.shared;
 	bool		durable;
@@ -245,13 +100,13 @@ is_in_the_way(const BatchWait *wait)
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	if (durable)
 		shared->epoch_served = shared->epoch_asked;
-	patient = shared->drain || shared->reload || shared->epoch_served < shared->epoch_asked;
+	wait->slice.patient = shared->drain || shared->reload || shared->epoch_served < shared->epoch_asked;
 	LWLockRelease(&rose_repl_shared->lock);
 	/* an epoch that somebody writes needs us no more than he does */
-	if (patient && (rose_apply.epochs.flight == 0 || rose_flight_is_left()))
+	if (wait->slice.patient && (rose_apply.epochs.flight == 0 || rose_flight_is_left()))
 		return true;
 	/* who holds the lock for a moment is waited for */
-	return !slice_cut && (hides_others(wait) || rose_copies_wait_for_worker());
+	return !wait->slice.cut && (hides_others(wait) || rose_copies_wait_for_worker());
 }
 
 /* The worker ends, and the next one goes on right away (handle_error in rose_repl_worker.c). */
@@ -264,11 +119,11 @@ give_way(const BatchWait *wait)
 	rose_apply.giving_way = true;
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 deadlocked ?
+			 wait->slice.deadlocked ?
 			 errmsg("rose subscription \"%s\" gives up the batch that waits for a row of table \"%s\", as it is part of a deadlock",
-					rose_apply.sub->name, get_rel_name(wait->relid)) :
+					rose_apply.sub->name, get_rel_name(wait->slice.relid)) :
 			 errmsg("rose subscription \"%s\" gives up the batch that waits for table \"%s\", to serve what does not need it",
-					rose_apply.sub->name, get_rel_name(wait->relid))));
+					rose_apply.sub->name, get_rel_name(wait->slice.relid))));
 }
 
 void
@@ -286,15 +141,14 @@ rose_repl_lock_take_up(void)
 }
 
 static void
-wait_in_slices(const BatchWait *wait)
+wait_in_slices(BatchWait *wait)
 {
-	note_waiting(wait->relid);
-	patient = false;
-	deadlocked = false;
-	while (!wait_in_slice(wait))
+	wait->slice.ms = ROSE_LOCK_SLICE_MS;
+	note_waiting(wait->slice.relid);
+	while (!rose_lock_slice_wait(&wait->slice))
 	{
 		rose_apply_keep_alive();
-		if (deadlocked || is_in_the_way(wait))
+		if (wait->slice.deadlocked || is_in_the_way(wait))
 			give_way(wait);
 	}
 	note_waiting(InvalidOid);
@@ -303,7 +157,7 @@ wait_in_slices(const BatchWait *wait)
 void
 rose_repl_lock_table(Oid relid, LOCKMODE mode)
 {
-	BatchWait	wait = {.relid = relid, .mode = mode};
+	BatchWait	wait = {.slice = {.relid = relid,.mode = mode}};
 
 	wait.lsn = rose_apply.remote.open ? rose_apply.remote.commit_lsn : InvalidXLogRecPtr;
 
@@ -315,7 +169,7 @@ rose_repl_lock_table(Oid relid, LOCKMODE mode)
 static void
 wait_for_row(RoseTree *tree, const RoseBlindRow *row, TransactionId xwait)
 {
-	BatchWait	wait = {.relid = RelationGetRelid(tree->rel), .xid = xwait};
+	BatchWait	wait = {.slice = {.relid = RelationGetRelid(tree->rel),.xid = xwait}};
 
 	wait.lsn = row->origin != 0 ? (XLogRecPtr) row->origin : rose_apply.remote.commit_lsn;
 

@@ -1,19 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * rose_repl_truncate.c
- *	  Emptying tables, of whichever owners: because the upstream has truncated them, or
- *	  because they are to be copied again.
+ *	  Emptying tables, of whichever owners, because the upstream has truncated them.
  *
- * Whether that may be done was decided before, by who made the subscription or asks for
- * the copy; so no privileges are looked at, and an owner who may not truncate his table,
- * or use its schema, is in nobody's way.  What the tables' owners have attached to them
+ * Whether that may be done was decided before, by who made the subscription; so no privileges
+ * are looked at, and an owner who may not truncate his table, or use its schema, is in
+ * nobody's way.  What the tables' owners have attached to them
  * runs as those owners, as ever (rose_rights.h).
  *
  * Nor are foreign keys looked at, as in all that is replicated.  PostgreSQL's TRUNCATE
  * refuses a table that others reference, whatever the session's role, so it cannot be used
  * here: the upstream may have truncated those as well, while they are no tables of the
- * subscription or wait for their copy, and a table that is copied again has its
- * referenced rows again when that is done.
+ * subscription or wait for their copy.
  *
  * An empty file takes the place of the table's and of its indexes'.  That is undone if
  * the transaction aborts.
@@ -118,31 +116,19 @@ set_new_files(Relation rel)
 	pgstat_count_truncate(rel);
 }
 
-/* For who decodes our WAL. */
-static void
-log_truncation(List *rels)
+void
+rose_repl_truncate_log(Relation rel)
 {
-	xl_heap_truncate xlrec = {0};
-	Oid		   *relids = palloc(sizeof(Oid) * Max(list_length(rels), 1));
-	ListCell   *lc;
+	xl_heap_truncate xlrec = {.dbId = MyDatabaseId,.nrelids = 1};
+	Oid			relid = RelationGetRelid(rel);
 
-	foreach(lc, rels)
-	{
-		Relation	rel = lfirst(lc);
-
-		if (RelationIsLogicallyLogged(rel))
-			relids[xlrec.nrelids++] = RelationGetRelid(rel);
-	}
-	if (xlrec.nrelids > 0)
-	{
-		xlrec.dbId = MyDatabaseId;
-		XLogBeginInsert();
-		XLogRegisterData((char *) &xlrec, SizeOfHeapTruncate);
-		XLogRegisterData((char *) relids, sizeof(Oid) * xlrec.nrelids);
-		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
-		(void) XLogInsert(RM_HEAP_ID, XLOG_HEAP_TRUNCATE);
-	}
-	pfree(relids);
+	if (!RelationIsLogicallyLogged(rel))
+		return;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &xlrec, SizeOfHeapTruncate);
+	XLogRegisterData((char *) &relid, sizeof(Oid));
+	XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+	(void) XLogInsert(RM_HEAP_ID, XLOG_HEAP_TRUNCATE);
 }
 
 static void
@@ -158,7 +144,7 @@ restart_sequences(Relation rel)
 }
 
 void
-rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged, void (*at) (Relation rel))
+rose_repl_truncate_tables(List *rels, bool restart_seqs, void (*at) (Relation rel))
 {
 	ListCell   *lc;
 
@@ -178,8 +164,6 @@ rose_repl_truncate_tables(List *rels, bool restart_seqs, bool logged, void (*at)
 		if (restart_seqs)
 			restart_sequences(lfirst(lc));
 	}
-	if (logged)
-		log_truncation(rels);
 	foreach(lc, rels)
 	{
 		if (at != NULL)

@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_background_settings.h"
+#include "repl/rose_lock_slice.h"
 #include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 
@@ -478,7 +479,7 @@ rose_repl_worker_main(Datum arg)
 	PG_TRY();
 	{
 		rose_repl_set_up_process(dbid);
-		rose_repl_lock_watch_cancels();
+		rose_lock_slice_watch_cancels();
 		rose_repl_lock_await_rows();
 		if (rose_repl_load_subscription(subid))
 			rose_flight_finish_left();

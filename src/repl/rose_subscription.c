@@ -31,6 +31,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_old_rows.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_subrows.h"
 
@@ -537,6 +538,7 @@ rose_subscription_delete(Oid subid)
 	RoseSubscription options = {0};
 
 	rose_subscription_forget_new(subid);
+	rose_old_rows_forget(subid, InvalidOid);
 	if (read_options(subid, &options))
 		rose_subrows_delete("subscription_options", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF(subid));
@@ -654,6 +656,7 @@ void
 rose_subscription_remove_table(Oid subid, Oid relid)
 {
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid));
+	rose_old_rows_forget(subid, relid);
 }
 
 void

@@ -122,7 +122,7 @@ rose_truncated_apply(StringInfo s)
 	rose_apply.blame.certain = true;
 	rose_constants_require_own(rels, rose_apply.sub->constants, blame_table, keep_alive);
 	/* without further cascading, as core does */
-	rose_repl_truncate_tables(rels, restart_seqs, false, blame_table);
+	rose_repl_truncate_tables(rels, restart_seqs, blame_table);
 	foreach(lc, rels)
 	{
 		blame_table(lfirst(lc));

@@ -210,6 +210,8 @@ phase_name(RoseCopyPhase phase)
 			return "writing";
 		case ROSE_COPY_INDEXES:
 			return "indexes";
+		case ROSE_COPY_SWITCHING:
+			return "switching";
 	}
 	return NULL;
 }
@@ -221,7 +223,7 @@ phase_name(RoseCopyPhase phase)
 static double
 percent_read(const RoseReplCopy *copy)
 {
-	if (copy->phase == ROSE_COPY_WRITING || copy->phase == ROSE_COPY_INDEXES)
+	if (copy->phase > ROSE_COPY_READING)
 		return 100;
 	if (copy->phase == ROSE_COPY_CONNECTING || copy->expected_rows < 0)
 		return -1;

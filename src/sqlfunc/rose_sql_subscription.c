@@ -382,9 +382,9 @@ accept_upstream(const RoseSubscription *sub)
 	{
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_owner_require_relids(sub, rose_partitions_tables(sub->subid));
-		rose_sql_await_tables(rose_partitions_tables(sub->subid), AccessExclusiveLock);
+		rose_sql_await_tables(rose_partitions_tables(sub->subid), ShareRowExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
-		rose_sql_accept_tables(conn, sub);
+		rose_sql_accept_tables(conn, rose_subscription_get(sub->subid));
 		ensure_slot(conn, sub);
 	}
 	PG_FINALLY();
@@ -503,9 +503,9 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	{
 		(void) rose_sql_require_table(sub, rose_subscription_tables(sub->subid), PG_GETARG_OID(ALTER_RESYNC));
 		rose_owner_require_relids(sub, rose_target_tables_of(PG_GETARG_OID(ALTER_RESYNC)));
-		rose_sql_await_tables(list_make1_oid(PG_GETARG_OID(ALTER_RESYNC)), AccessExclusiveLock);
+		rose_sql_await_tables(list_make1_oid(PG_GETARG_OID(ALTER_RESYNC)), ShareRowExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
-		rose_sql_resync_table(sub, PG_GETARG_OID(ALTER_RESYNC));
+		rose_sql_resync_table(rose_subscription_get(sub->subid), PG_GETARG_OID(ALTER_RESYNC));
 	}
 	rose_repl_changed_at_commit(sub->subid);
 	PG_RETURN_VOID();

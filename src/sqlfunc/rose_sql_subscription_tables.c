@@ -15,7 +15,6 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "commands/tablecmds.h"
 #include "nodes/pg_list.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
@@ -23,6 +22,7 @@
 
 #include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
+#include "repl/rose_old_rows.h"
 #include "repl/rose_owner.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
@@ -223,44 +223,59 @@ rose_sql_await_tables(List *relids, LOCKMODE mode)
 	}
 }
 
-/* With its partitions; one that comes before the table is locked is one that it has then. */
-static List *
-open_to_truncate(const RoseSubscription *sub, Oid relid)
+/*
+ * Those who have begun to write to it end before this does, and from the commit on nobody begins; others may read.
+ * Its rows are seen to be the subscription's: for all of them will go when the copy is there.  If the subscription is a
+ * superuser's, what the table's owner may do does not matter.
+ */
+static void
+require_replaceable(const RoseSubscription *sub, Oid relid)
 {
 	List	   *rels = NIL;
 	ListCell   *lc;
 
 	rose_owner_require_relid(sub, relid);
-	LockRelationOid(relid, AccessExclusiveLock);
+	LockRelationOid(relid, ShareRowExclusiveLock);
 	foreach(lc, rose_target_tables_of(relid))
 	{
 		Relation	rel;
 
 		rose_owner_require_relid(sub, lfirst_oid(lc));
-		rel = table_open(lfirst_oid(lc), AccessExclusiveLock);
+		rel = table_open(lfirst_oid(lc), ShareRowExclusiveLock);
 		rose_owner_require_table(sub, rel, ACL_TRUNCATE);
-		CheckTableNotInUse(rel, "TRUNCATE");
 		rels = lappend(rels, rel);
 	}
-	return rels;
-}
-
-/*
- * All together, for they may reference each other.  If the subscription is a superuser's, what
- * their owners may do does not matter.
- */
-static void
-truncate_tables(const RoseSubscription *sub, List *relids)
-{
-	List	   *rels = NIL;
-	ListCell   *lc;
-
-	foreach(lc, relids)
-		rels = list_concat(rels, open_to_truncate(sub, lfirst_oid(lc)));
 	rose_constants_require_own(rels, sub->constants, NULL, NULL);
-	rose_repl_truncate_tables(rels, false, true, NULL);
 	foreach(lc, rels)
 		table_close(lfirst(lc), NoLock);
+}
+
+/* Of which position are the rows that it has, if the stream ends here?  Invalid: of none, or it is not known. */
+static XLogRecPtr
+position_of_rows(const RoseSubscription *sub, const RoseSubscriptionTable *tree)
+{
+	XLogRecPtr	lsn;
+
+	if (rose_old_rows_are_there(sub->subid, tree->relid, &lsn))
+		return lsn;				/* they are older ones still */
+	if (rose_subscription_table_waits(tree))
+		return InvalidXLogRecPtr;
+	if (strcmp(tree->state, ROSE_REL_PAUSED) == 0 || strcmp(tree->state, ROSE_REL_ERROR) == 0)
+		return tree->error_lsn;
+	if (strcmp(tree->state, ROSE_REL_COPIED) == 0)
+		return tree->sync_lsn;
+	return Max(sub->durable_lsn, tree->sync_lsn);
+}
+
+/* Its rows stay until it has been copied.  sub as it is now, with its worker drained. */
+static void
+copy_again(const RoseSubscription *sub, const RoseSubscriptionTable *tree, const RoseUpstreamTable *remote)
+{
+	XLogRecPtr	lsn = position_of_rows(sub, tree);
+
+	rose_subscription_remove_table(sub->subid, tree->relid);
+	rose_subscription_add_table(sub->subid, tree->relid, remote, ROSE_REL_INIT);
+	rose_old_rows_note(sub->subid, tree->relid, lsn);
 }
 
 void
@@ -268,44 +283,19 @@ rose_sql_resync_table(const RoseSubscription *sub, Oid relid)
 {
 	RoseSubscriptionTable *tree = rose_sql_require_table(sub, rose_subscription_tables(sub->subid), relid);
 
-	rose_subscription_remove_table(sub->subid, relid);
-	truncate_tables(sub, list_make1_oid(relid));
-	rose_subscription_add_table(sub->subid, relid, &tree->remote, ROSE_REL_INIT);
+	require_replaceable(sub, relid);
+	copy_again(sub, tree, &tree->remote);
 	if (tree->columns != NULL)
 		rose_subscription_set_columns(sub->subid, relid, tree->columns);
 }
 
-/* All of the subscription. */
+/*
+ * The upstream's tables now: on another system, the oids of before mean nothing, the names do.  What it has not, is the
+ * subscription's no more.
+ */
 static void
-empty_tables(const RoseSubscription *sub)
+adopt_tables(struct WalReceiverConn *conn, const RoseSubscription *sub, List *have)
 {
-	List	   *relids = NIL;
-	ListCell   *lc;
-	List	   *tables = rose_subscription_tables(sub->subid);
-
-	foreach(lc, tables)
-	{
-		RoseSubscriptionTable *tree = lfirst(lc);
-
-		rose_subscription_remove_table(sub->subid, tree->relid);
-		if (get_rel_name(tree->relid) != NULL)
-			relids = lappend_oid(relids, tree->relid);
-	}
-	truncate_tables(sub, relids);
-	foreach(lc, tables)
-	{
-		RoseSubscriptionTable *tree = lfirst(lc);
-
-		if (get_rel_name(tree->relid) != NULL)
-			rose_subscription_add_table(sub->subid, tree->relid, &tree->remote, ROSE_REL_INIT);
-	}
-}
-
-/* The upstream's tables now: on another system, the oids of before mean nothing, the names do. */
-static void
-adopt_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
-{
-	List	   *have = rose_subscription_tables(sub->subid);
 	ListCell   *lc;
 
 	foreach(lc, have)
@@ -320,20 +310,33 @@ adopt_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
 			add_table(sub, remote, true);
 			continue;
 		}
-		rose_subscription_remove_table(sub->subid, tree->relid);
-		rose_subscription_add_table(sub->subid, tree->relid, remote, ROSE_REL_INIT);
+		copy_again(sub, tree, remote);
 		have = list_delete_ptr(have, tree);
 	}
 	foreach(lc, have)
-		rose_subscription_remove_table(sub->subid, ((RoseSubscriptionTable *) lfirst(lc))->relid);
+	{
+		Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
+
+		rose_subscription_remove_table(sub->subid, relid);
+		unfeed_at_commit(sub, rose_target_tables_of(relid));
+	}
 	rose_subscription_forget_new(sub->subid);
 }
 
 void
 rose_sql_accept_tables(struct WalReceiverConn *conn, const RoseSubscription *sub)
 {
+	List	   *have = rose_subscription_tables(sub->subid);
+	ListCell   *lc;
+
+	foreach(lc, have)
+	{
+		Oid			relid = ((RoseSubscriptionTable *) lfirst(lc))->relid;
+
+		if (get_rel_name(relid) != NULL)
+			require_replaceable(sub, relid);
+	}
 	rose_rewind_origin(sub);
 	rose_subscription_forget_upstream(sub->subid);
-	empty_tables(sub);
-	adopt_tables(conn, sub);
+	adopt_tables(conn, sub, have);
 }

@@ -254,6 +254,7 @@ rose_meta_read(Relation rel, RoseMetaInfo *info)
 		info->index = *rose_index_meta_of(BufferGetPage(buffer));
 	info->fed_by = meta->fed_by;
 	info->logged_by = meta->logged_by;
+	info->copied_by = meta->copied_by;
 	info->next_seq = meta->next_seq;
 	info->ntails = meta->ntails;
 	memcpy(info->tails, meta->tails, sizeof(info->tails));
@@ -337,6 +338,16 @@ rose_meta_set_fed_by(Relation rel, Oid fed_by, Oid logged_by)
 		rose_index_meta_of((Page) ((char *) meta - ROSE_PAGE_CONTENT))->flags |= ROSE_INDEX_VALIDATED;
 	rose_meta_edit_finish(&edit);
 	rose_meta_update_init_fork(rel);
+}
+
+/* A table that is copied is permanent: there is no init fork. */
+void
+rose_meta_set_copied_by(Relation rel, uint64 copied_by)
+{
+	RoseMetaEdit edit;
+
+	rose_meta_edit_begin(rel, &edit)->copied_by = copied_by;
+	(void) rose_meta_edit_finish(&edit);
 }
 
 /* ---- files of indexes ---- */

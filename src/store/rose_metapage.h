@@ -40,6 +40,7 @@ typedef struct RoseMetaInfo
 	RoseIndexMetaDisk index;
 	Oid			fed_by;			/* subscription that feeds it by epochs, or 0 */
 	Oid			logged_by;		/* ... or through the tail log */
+	uint64		copied_by;		/* transaction that has put a new copy of all rows into it, with its epoch; or 0 */
 	uint64		next_seq;		/* floor for the sequence after a restart */
 	int			ntails;
 	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];
@@ -65,6 +66,9 @@ extern void rose_meta_adopt(Relation rel, const RoseMetaInfo *info);
 
 /* Entries of an index that a subscription feeds are believed only if their row agrees, from then on. */
 extern void rose_meta_set_fed_by(Relation rel, Oid fed_by, Oid logged_by);
+
+/* Who does not see this transaction sees nothing in the file, though there were rows (lsm/tree/rose_copied.h). */
+extern void rose_meta_set_copied_by(Relation rel, uint64 copied_by);
 
 /* What the main fork says of key, columns and entries, to an init fork that is there already. */
 extern void rose_meta_update_init_fork(Relation rel);

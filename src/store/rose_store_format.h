@@ -95,7 +95,8 @@ typedef struct RoseMetaDisk
 	uint64		key_order;		/* 72: fingerprint of versions of collations */
 	Oid			logged_by;		/* 80: subscription that feeds it through the tail log, or 0 */
 	uint32		reserved0;		/* 84: zero */
-	uint64		reserved[5];	/* 88: zero */
+	uint64		copied_by;		/* 88: transaction that has put a new copy of all rows into the file, or 0 */
+	uint64		reserved[4];	/* 96: zero */
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS]; /* 128 */
 	RoseTailSegmentDisk tails[ROSE_MAX_TAILS];	/* 640: oldest first */
 	char		collation_versions[ROSE_VERSIONS_SIZE]; /* 896: of key_order, for people */
@@ -118,7 +119,8 @@ StaticAssertDecl(offsetof(RoseMetaDisk, system_identifier) == 48, "on-disk offse
 StaticAssertDecl(offsetof(RoseMetaDisk, small_regions) == 66, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, hashed_keys) == 68, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, logged_by) == 80, "on-disk offset");
-StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 88, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, copied_by) == 88, "on-disk offset");
+StaticAssertDecl(offsetof(RoseMetaDisk, reserved) == 96, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, keys) == 128, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, tails) == 640, "on-disk offset");
 StaticAssertDecl(offsetof(RoseMetaDisk, collation_versions) == 896, "on-disk offset");

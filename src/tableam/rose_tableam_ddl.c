@@ -41,6 +41,7 @@
 #include "lsm/snapshot/rose_visibility.h"
 #include "lsm/tree/rose_adopt.h"
 #include "lsm/tree/rose_altered.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_relation.h"
@@ -355,6 +356,7 @@ rose_copy_for_cluster(Relation old_rel, Relation new_rel, Relation index, bool u
 	else
 		*num_tuples = (double) rose_rewrite(old_table, new_table);
 	rose_settled_all(new_rel, &new_table->shared->store);
+	rose_copied_carry(old_table, new_table);
 	carry_feed(old_rel, new_rel);
 	*tups_vacuumed = 0;
 	*tups_recently_dead = 0;

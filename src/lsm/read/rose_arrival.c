@@ -33,6 +33,7 @@
 #include "util/rose_stop_point.h"
 #include "lsm/snapshot/rose_declared.h"
 #include "lsm/snapshot/rose_horizon.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/read/rose_arrival.h"
 #include "lsm/read/rose_source.h"
 #include "lsm/read/rose_tid.h"
@@ -92,6 +93,7 @@ rose_arrival_begin(RoseTree *tree, Snapshot snapshot)
 	context = AllocSetContextCreate(CurrentMemoryContext, "rose scan by arrival", ALLOCSET_DEFAULT_SIZES);
 	arrival = MemoryContextAllocZero(context, sizeof(RoseArrival));
 	rose_visibility_init(&arrival->vis, snapshot);
+	rose_copied_require(tree, &arrival->vis);
 	arrival->reading.tree = tree;
 	arrival->reading.vis = &arrival->vis;
 	arrival->reading.range = &arrival->range;

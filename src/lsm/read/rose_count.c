@@ -18,6 +18,7 @@
 #include "utils/memutils.h"
 
 #include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/read/rose_count.h"
 #include "lsm/read/rose_source.h"
 
@@ -64,6 +65,7 @@ rose_count_settled(RoseTree *tree, Snapshot snapshot, uint64 *rows)
 	bool		result;
 
 	rose_visibility_init(&vis, snapshot);
+	rose_copied_require(tree, &vis);
 	if (vis.kind != ROSE_SNAPSHOT_MVCC || CheckForSerializableConflictOutNeeded(tree->rel, snapshot))
 		return false;
 	reading.tree = tree;

@@ -24,6 +24,7 @@
 #include "store/rose_manifest.h"
 #include "lsm/component/rose_partial.h"
 #include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/read/rose_key_reader.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_scan.h"
@@ -183,6 +184,7 @@ lookup_visible(RoseLookup *lookup, Snapshot snapshot, const Datum *key, uint64 b
 		const RoseRow *row;
 
 		rose_visibility_init(&vis, snapshot);
+		rose_copied_require(lookup->tree, &vis);
 		rose_visibility_next_key(&vis);
 		lookup->partial.active = false;
 		rose_key_reader_start(lookup->reader, key, below);
@@ -353,6 +355,7 @@ lookup_successor(RoseLookup *lookup, const Datum *key, uint64 seq, Snapshot snap
 	rose_tid_prepare(lookup->tree);
 	lookup->snapshot = snapshot;
 	rose_visibility_init(&vis, snapshot);
+	rose_copied_require(lookup->tree, &vis);
 	rose_visibility_next_key(&vis);
 	rose_key_reader_start(lookup->reader, key, PG_UINT64_MAX);
 	while ((row = rose_key_reader_next(lookup->reader, &committed)) != NULL)

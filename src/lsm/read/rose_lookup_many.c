@@ -27,6 +27,7 @@
 #include "store/rose_store.h"
 #include "lsm/component/rose_leaf.h"
 #include "lsm/snapshot/rose_visibility.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/read/rose_found_rows.h"
 #include "lsm/read/rose_hits.h"
@@ -632,6 +633,7 @@ rose_lookup_many_run(RoseLookupMany *many, Snapshot snapshot)
 	many->nfound = 0;
 	many->names_places = !rose_tid_exact;
 	rose_visibility_init(&many->vis, snapshot);
+	rose_copied_require(many->tree, &many->vis);
 	sort_keys(many);
 	ask_memory(many);
 	for (int i = 0; i < many->view->first_piece && many->nleft > 0; i++)

@@ -34,6 +34,7 @@
 #include "util/rose_stop_point.h"
 #include "lsm/component/rose_partial.h"
 #include "lsm/snapshot/rose_declared.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/read/rose_key_reader.h"
 #include "lsm/read/rose_lookup.h"
 #include "lsm/read/rose_output.h"
@@ -243,6 +244,7 @@ scan_position(RoseScan *scan, ScanDirection direction)
 {
 	/* a command of the same transaction may have moved the snapshot's curcid */
 	rose_visibility_init(&scan->vis, scan->snapshot);
+	rose_copied_require(scan->tree, &scan->vis);
 	scan->serializable = scan->vis.kind == ROSE_SNAPSHOT_MVCC &&
 		CheckForSerializableConflictOutNeeded(scan->tree->rel, scan->snapshot);
 

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/relation.h"
 #include "utils/lsyscache.h"
 
 #include "compat/rose_compat.h"
@@ -124,8 +125,12 @@ rose_duplicate_key_report_equal(void *arg, TupleTableSlot *slot)
 void
 rose_duplicate_key_report_load(Relation rel)
 {
-	Oid			index = rose_primary_key_index(rel);
+	Oid			index;
 
+	/* one that is to take the place of another table has a name that nobody knows, and no index */
+	if (OidIsValid(rel->rd_rel->relrewrite))
+		rel = relation_open(rel->rd_rel->relrewrite, NoLock);
+	index = rose_primary_key_index(rel);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("could not load rows into \"%s\" because a key is duplicated",

@@ -198,6 +198,7 @@ try_recover(RoseTree *tree, const FileReading *reading, const PendingVerdicts *v
 	if (!reading->again)
 		attach(tree);
 	rose_meta_read(tree->rel, &meta);
+	shared->copied_by = meta.copied_by;
 	shared->incomplete = meta.of_index && (meta.index.flags & ROSE_INDEX_INCOMPLETE) != 0;
 	rose_manifest_read(tree->rel, &manifest);
 	next_seq = Max(meta.next_seq, ROSE_SEQ_FIRST);

@@ -29,6 +29,7 @@ rose_registry_entry_init(RoseTreeShared *shared, RelFileLocator name, Oid relid,
 	pg_atomic_init_u64(&shared->replay.worker, 0);
 	shared->replay.begun = false;
 	shared->fed_by = shared->logged_by = InvalidOid;
+	shared->copied_by = 0;
 	/* nobody knows who has written to the file, but all have begun */
 	shared->newest_writer = U64FromFullTransactionId(ReadNextFullTransactionId());
 	rose_c0_init(&shared->c0, 1);

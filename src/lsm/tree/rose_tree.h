@@ -64,6 +64,8 @@ typedef struct RoseTreeShared
 								 * cleared by REINDEX under ROSE_LOCK_RECOVER */
 	Oid			fed_by;			/* subscription feeding it by epochs, 0 = none; writing section of c0 */
 	Oid			logged_by;		/* ... or through the tail log; writing section of c0 */
+	uint64		copied_by;		/* as the metapage has it (rose_copied.h); set with recovered, or by who has the table
+								 * to himself */
 	uint64		newest_writer;	/* full id of the newest transaction that may have written or locked rows, but
 								 * for those that write blindly; writing section of c0 */
 	pg_atomic_uint64 index_generation;	/* of a table: grows when an index begins to be kept up beside

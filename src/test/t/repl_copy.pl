@@ -144,7 +144,7 @@ down("SELECT rose.pause_table('s', 'composite')");
 $control->run("SELECT go_on('copy-found')");
 up("INSERT INTO composite VALUES (7, 'while', 'paused')");
 applied('good');
-is(stat_of('composite', "state || ' ' || (SELECT count(*) FROM composite)"), 'paused 0', 'one that is paused is not copied');
+is(stat_of('composite', "state || ' ' || (SELECT count(*) FROM composite c WHERE c::text ~ 'while')"), 'paused 0', 'one that is paused is not copied');
 down("SELECT rose.resume_table('s', 'composite')");
 down("SELECT rose.wait_for_sync('s', $timeout)");
 applied();

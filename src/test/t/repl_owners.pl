@@ -70,7 +70,7 @@ SQL
 $replica->safe_psql('postgres', "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'])", extra_params => [ '-U', 'boss' ]);
 synced('copied');
 
-# --- tables are emptied whatever their owners may do, and together
+# --- tables are emptied, and copied again, whatever their owners may do
 sub log_of { return down("WITH gone AS (DELETE FROM log RETURNING *) SELECT string_agg(what || ' ' || who, ', ' ORDER BY what) FROM gone") }
 
 down("SELECT rose.alter_subscription('s', resync => 'hidden.t')");
@@ -79,10 +79,10 @@ down("SELECT rose.alter_subscription('s', resync => 'plain')");
 synced('an owner who may not truncate');
 down("SELECT rose.alter_subscription('s', resync => 'parent')");
 synced('one that others reference');
-is(log_of(), 'parent alice', 'and the trigger fires as the owner of its table');
+is(log_of(), '', 'and the trigger of TRUNCATE does not fire');
 down("SELECT rose.alter_subscription('s', accept => 'resync')");
 synced('a foreign key between tables of two owners');
-is(log_of(), 'parent alice', 'and the trigger fires as the owner of its table');
+is(log_of(), '', 'nor then');
 up('TRUNCATE parent RESTART IDENTITY CASCADE');
 is_same('the same in the stream');
 is(log_of(), 'parent alice', 'and the trigger fires as the owner of its table');
@@ -92,14 +92,14 @@ down('CREATE TRIGGER note BEFORE TRUNCATE ON plain EXECUTE FUNCTION note(); CREA
 	. ' ALTER TABLE plain ENABLE ALWAYS TRIGGER note; ALTER TABLE hidden.t ENABLE ALWAYS TRIGGER note');
 down("SELECT rose.alter_subscription('s', accept => 'resync')");
 synced('triggers of several owners');
-is(log_of(), 'parent alice, plain alice, t bob', 'each fires as the owner of its table');
+is(log_of(), '', 'none fires');
 up('TRUNCATE parent, child, plain, hidden.t');
 is_same('the same in the stream');
 is(log_of(), 'parent alice, plain alice, t bob', 'each fires as the owner of its table');
 down('CREATE TRIGGER note BEFORE TRUNCATE ON child EXECUTE FUNCTION note()');
 down("SELECT rose.alter_subscription('s', accept => 'resync')");
 synced('triggers of several owners, and a foreign key between them');
-is(log_of(), 'child bob, parent alice, plain alice, t bob', 'each fires as the owner of its table');
+is(log_of(), '', 'none fires');
 down('ALTER TABLE child DISABLE TRIGGER note');
 
 # --- a transaction that is taken back in part
