@@ -248,6 +248,12 @@ struct RoseCodec
 	int			(*runs) (const RoseSegment *seg, int from, int n, int max_runs, int64 *values,
 						 uint16 *starts);
 
+	/*
+	 * Items [from, from + n) as entries of a dictionary, of which there are *nentries, values of the column's type: codes[i] is the
+	 * number of that of from + i.  NULL: it has none, or they are not worth it for so few.
+	 */
+	const Datum *(*codes) (RoseSegment *seg, int from, int n, uint16 *codes, int *nentries);
+
 	/* First slot in [lo, hi) whose value is >= value, or hi; values ascend. */
 	int			(*lower_bound) (const RoseSegment *seg, int lo, int hi, int64 value);
 

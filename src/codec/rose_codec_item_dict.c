@@ -275,6 +275,35 @@ item_dict_decode(RoseSegment *seg, int from, int n, Datum *values)
 	}
 }
 
+StaticAssertDecl(ROSE_DISTINCT_MAX <= PG_UINT16_MAX, "a code takes two bytes");
+
+static const Datum *
+item_dict_codes(RoseSegment *seg, int from, int n, uint16 *out, int *nentries)
+{
+	uint64		codes[DECODE_CHUNK];
+	const Datum *entries;
+
+	if (n < seg->nunits)
+		return NULL;
+	entries = entries_of(seg);
+	for (int done = 0; done < n; done += DECODE_CHUNK)
+	{
+		int			m = Min(n - done, DECODE_CHUNK);
+		uint64		largest = 0;
+
+		rose_bitpack_read(seg->codes, seg->code_width, from + done, m, codes);
+		for (int i = 0; i < m; i++)
+		{
+			largest = Max(largest, codes[i]);
+			out[done + i] = (uint16) codes[i];
+		}
+		if (unlikely(largest >= (uint64) seg->nunits))
+			rose_codec_corrupt(seg, "dictionary code is out of range");
+	}
+	*nentries = seg->nunits;
+	return entries;
+}
+
 static const char *
 item_dict_check(RoseSegment *seg)
 {
@@ -299,5 +328,6 @@ const RoseCodec rose_codec_item_dict = {
 	.open = item_dict_open,
 	.get_item = item_dict_get,
 	.decode_items = item_dict_decode,
+	.codes = item_dict_codes,
 	.check = item_dict_check,
 };

@@ -256,6 +256,13 @@ extern int	rose_page_runs(RosePageReader *reader, int col, int from, int n, int 
 						   int64 *values, uint16 *starts);
 
 /*
+ * The values of slots [from, from + n), n > 0, of a column by reference, as entries of a dictionary, if the page has them so, none is NULL, and
+ * the entries, of which there are *nentries, are no more than the values: codes[i] is the number of from + i's.  NULL: it has not.
+ */
+extern const Datum *rose_page_codes(RosePageReader *reader, int col, int from, int n,
+									uint16 *codes, int *nentries);
+
+/*
  * The values of n slots, in ascending order: values[i] and nulls[i] are those of slots[i].  A slot may
  * come more than once.  Cheaper than one by one, and much so where slots lie close together.
  */

@@ -409,6 +409,19 @@ rose_page_runs(RosePageReader *reader, int col, int from, int n, int max_runs, i
 	return segment->codec->runs(segment, from, n, max_runs, values, starts);
 }
 
+const Datum *
+rose_page_codes(RosePageReader *reader, int col, int from, int n, uint16 *codes, int *nentries)
+{
+	RoseColumnReader *column = get_column(reader, col);
+	RoseSegment *segment = &column->segment;
+
+	check_range(reader, from, n);
+	if (n <= 0 || column->nulls.form != ROSE_NULLS_NONE || from + n > segment->n ||
+		segment->codec == NULL || segment->codec->codes == NULL)
+		return NULL;
+	return segment->codec->codes(segment, from, n, codes, nentries);
+}
+
 /* One slot of so many pays for decoding all of them; and of slots so few do not. */
 #define SLOTS_TO_DECODE			4
 #define ITEM_SLOTS_TO_DECODE	2

@@ -114,3 +114,18 @@ rose_node_column_words(const RoseNodeRows *rows, AttrNumber attno, int length, i
 	}
 	return null;
 }
+
+const Datum *
+rose_node_column_codes(const RoseNodeRows *rows, AttrNumber attno, uint16 *codes, int *nentries)
+{
+	int			first = rose_node_rows_at(rows, 0);
+	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
+	const Datum *entries;
+
+	if (rows->n * PICK_BELOW < n)
+		return NULL;
+	entries = rose_batch_codes(rows->batch, attno, first, n, codes, nentries);
+	for (int i = 0; i < rows->n && entries != NULL && rows->n < n; i++)
+		codes[i] = codes[rows->rows[i] - first];
+	return entries;
+}

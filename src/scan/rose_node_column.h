@@ -70,6 +70,12 @@ extern void rose_node_column_words_of_datums(int64 *values, int n, int length);
 extern bool rose_node_column_words(const RoseNodeRows *rows, AttrNumber attno, int length,
 								   int64 *values, bool *nulls);
 
+/*
+ * A column that is passed by reference as entries of a dictionary, as rose_batch_codes has it: codes[i], for which there is room as for all rows of a batch
+ * between the first and the last one, is that of the i-th row.  NULL: take its Datums.
+ */
+extern const Datum *rose_node_column_codes(const RoseNodeRows *rows, AttrNumber attno, uint16 *codes, int *nentries);
+
 /* Put the columns of the i-th selected row to their places. */
 static inline void
 rose_node_columns_put(RoseNodeColumns *columns, const RoseNodeRows *rows, int i,

@@ -7,6 +7,8 @@
  * parts of one, with which arithmetic and comparisons are what they are with integers.  How many digits each one shows is
  * told beside them, if it is not the same.
  *
+ * Of values that a page has in a dictionary the entries are made integers, and rows get theirs by codes.
+ *
  * NaN, infinities and numerics with many digits are no integers.
  *
  * Backend-local; no locks.
@@ -241,9 +243,9 @@ make_mixed(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *
 	return true;
 }
 
-bool
-rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *scales,
-					   RoseNodeDecimals *decimals)
+/* distinct: no value comes again. */
+static bool
+make(const Datum *datums, const bool *nulls, int n, bool distinct, int64 *values, uint8 *scales, RoseNodeDecimals *decimals)
 {
 	RoseNodeNumeric number = {0};
 	int			first = 0;
@@ -255,12 +257,41 @@ rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *val
 		return false;
 	decimals->scale = number.scale;
 	decimals->scales = NULL;
-	outcome = make_equal(datums, nulls, n, values, decimals);
+	if (distinct)
+		outcome = make_others(datums, nulls, n, decimals->scale, values, 0, &decimals->bound);
+	else
+		outcome = make_equal(datums, nulls, n, values, decimals);
 	for (int i = 0; i < n && nulls != NULL; i++)
 		values[i] = nulls[i] ? 0 : values[i];
 	if (outcome == MIXED)
 		return make_mixed(datums, nulls, n, values, scales, decimals);
 	return outcome == MADE;
+}
+
+bool
+rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *scales, RoseNodeDecimals *decimals)
+{
+	return make(datums, nulls, n, false, values, scales, decimals);
+}
+
+bool
+rose_node_decimal_make_coded(const Datum *entries, int nentries, const uint16 *codes, int n, int64 *values, uint8 *scales,
+							 RoseNodeDecimals *decimals)
+{
+	int64		entry_values[ROSE_NODE_DECIMAL_ENTRIES];
+	uint8		entry_scales[ROSE_NODE_DECIMAL_ENTRIES];
+
+	if (nentries > ROSE_NODE_DECIMAL_ENTRIES ||
+		!make(entries, NULL, nentries, true, entry_values, entry_scales, decimals))
+		return false;
+	for (int i = 0; i < n; i++)
+		values[i] = entry_values[codes[i]];
+	if (decimals->scales == NULL)
+		return true;
+	for (int i = 0; i < n; i++)
+		scales[i] = entry_scales[codes[i]];
+	decimals->scales = scales;
+	return true;
 }
 
 /* ---- a constant ---- */

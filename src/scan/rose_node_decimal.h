@@ -112,6 +112,13 @@ rose_node_decimal_shown(const RoseNodeDecimals *decimals, int i)
 extern bool rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *scales,
 								   RoseNodeDecimals *decimals);
 
+/* Most entries of a dictionary whose values are made integers. */
+#define ROSE_NODE_DECIMAL_ENTRIES		1024
+
+/* The same of n values that are entries of a dictionary, of which codes[i] is the number; integers are made of the entries alone. */
+extern bool rose_node_decimal_make_coded(const Datum *entries, int nentries, const uint16 *codes, int n, int64 *values, uint8 *scales,
+										 RoseNodeDecimals *decimals);
+
 /* The greatest integer of this scale that is no greater than the numeric, any one; *exact: it is equal. */
 extern int64 rose_node_decimal_floor(Datum value, int scale, bool *exact);
 

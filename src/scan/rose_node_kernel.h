@@ -80,6 +80,7 @@ typedef struct RoseNodeKernels
 	const RoseNodeRows *rows;
 	uint64		stamp;			/* counts rows at hand */
 	Datum	   *datums;			/* room for a column's; NULL: there is none yet */
+	uint16	   *codes;			/* the same */
 } RoseNodeKernels;
 
 /* In the current context; NULL: it is not all of what is known here, or nothing but a column or a constant. */

@@ -54,7 +54,10 @@ compile_column(RoseNodeKernels *kernels, const Var *column)
 	RoseNodeKernel *kernel = make(ROSE_KERNEL_DECIMAL_COLUMN, (const Node *) column);
 
 	if (kernels->datums == NULL)
+	{
 		kernels->datums = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(Datum));
+		kernels->codes = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint16));
+	}
 	kernel->attno = column->varattno;
 	return kernel;
 }
@@ -221,8 +224,15 @@ static bool
 load(RoseNodeKernels *kernels, RoseNodeKernel *kernel)
 {
 	const RoseNodeRows *rows = kernels->rows;
-	bool		null = rose_node_column_words(rows, kernel->attno, -1, (int64 *) kernels->datums, kernel->nulls);
+	int			nentries;
+	const Datum *entries = rose_node_column_codes(rows, kernel->attno, kernels->codes, &nentries);
+	bool		null;
 
+	kernel->any_null = false;
+	if (entries != NULL &&
+		rose_node_decimal_make_coded(entries, nentries, kernels->codes, rows->n, kernel->values, kernel->scales, &kernel->decimals))
+		return true;
+	null = rose_node_column_words(rows, kernel->attno, -1, (int64 *) kernels->datums, kernel->nulls);
 	kernel->any_null = null && memchr(kernel->nulls, true, rows->n) != NULL;
 	return rose_node_decimal_make(kernels->datums, kernel->any_null ? kernel->nulls : NULL, rows->n, kernel->values,
 								  kernel->scales, &kernel->decimals);

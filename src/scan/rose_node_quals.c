@@ -64,6 +64,7 @@ struct RoseNodeQuals
 	Datum	   *values;			/* scratch, a vector long */
 	bool	   *nulls;
 	uint16	   *rows;			/* the same, of texts */
+	uint16	   *codes;			/* of numerics */
 	bool	   *keep;
 
 	/* rows at hand */
@@ -164,13 +165,29 @@ take_numerics(RoseNodeQuals *quals, FilterColumn *column, const bool *nulls)
 		memcpy(column->words, quals->values, quals->n * sizeof(int64));
 }
 
+/* Of numerics in a dictionary entries alone are made integers; false: it is to be done another way. */
+static bool
+load_coded(RoseNodeQuals *quals, FilterColumn *column)
+{
+	int			nentries;
+	const Datum *entries = rose_batch_codes(quals->batch, column->attno, quals->first, quals->n, quals->codes, &nentries);
+
+	if (entries == NULL ||
+		!rose_node_decimal_make_coded(entries, nentries, quals->codes, quals->n, column->words, column->scales, &column->decimals))
+		return false;
+	column->is_decimal = true;
+	rose_mask_clear(column->nulls, quals->n);
+	column->loaded = true;
+	return true;
+}
+
 static FilterColumn *
 load_column(RoseNodeQuals *quals, int number)
 {
 	FilterColumn *column = &quals->columns[number];
 	bool		any;
 
-	if (column->loaded)
+	if (column->loaded || (column->is_numeric && load_coded(quals, column)))
 		return column;
 	if (column->by_value)
 		any = rose_batch_words(quals->batch, column->attno, quals->first, quals->n,
@@ -433,6 +450,7 @@ rose_node_quals_create(List *clauses, PlanState *planstate)
 	quals->values = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(Datum));
 	quals->nulls = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
 	quals->rows = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint16));
+	quals->codes = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint16));
 	quals->keep = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
 	foreach(cell, clauses)
 	{

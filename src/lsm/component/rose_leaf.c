@@ -688,6 +688,16 @@ leaf_runs(RoseRows *rows, AttrNumber attno, int slot, int n, int max_runs, int64
 	return rose_page_runs(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, n, max_runs, values, starts);
 }
 
+static const Datum *
+leaf_codes(RoseRows *rows, AttrNumber attno, int slot, int n, uint16 *codes, int *nentries)
+{
+	RoseLeaf   *leaf = (RoseLeaf *) rows;
+
+	if (!is_in_page(leaf, attno))
+		return NULL;
+	return rose_page_codes(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, n, codes, nentries);
+}
+
 /* Slots that are handed on together. */
 #define PICK_SLOTS	128
 
@@ -735,6 +745,7 @@ static const RoseRowsOps leaf_rows_ops = {
 	.column = leaf_column,
 	.decode = leaf_decode,
 	.runs = leaf_runs,
+	.codes = leaf_codes,
 	.pick = leaf_pick,
 	.ahead = leaf_ahead,
 	.find = leaf_find

@@ -67,7 +67,9 @@ typedef struct RoseRowsOps
 	/* A column by value of rows [slot, slot + n), as rose_page_runs has it; NULL: it never has. */
 	int			(*runs) (RoseRows *rows, AttrNumber attno, int slot, int n, int max_runs,
 						 int64 *values, uint16 *starts);
-	/* The same of n rows, slot + offsets[i], in ascending order, when these are few. */
+	/* A column by reference of rows [slot, slot + n), as rose_page_codes has it; NULL: it never has. */
+	const Datum *(*codes) (RoseRows *rows, AttrNumber attno, int slot, int n, uint16 *codes, int *nentries);
+	/* As decode, of n rows, slot + offsets[i], in ascending order, when these are few. */
 	void		(*pick) (RoseRows *rows, AttrNumber attno, int slot, const uint16 *offsets, int n,
 						 Datum *values, bool *nulls);
 

@@ -533,6 +533,17 @@ rose_batch_runs(RoseBatch *batch, AttrNumber attno, int first, int n, int max_ru
 	return rows->ops->runs(rows, attno, batch->first + first, n, max_runs, values, starts);
 }
 
+const Datum *
+rose_batch_codes(RoseBatch *batch, AttrNumber attno, int first, int n, uint16 *codes, int *nentries)
+{
+	RoseRows   *rows = batch->rows;
+
+	Assert(first >= 0 && n > 0 && first + n <= batch->nrows);
+	if (rows == NULL || rows->ops->codes == NULL)
+		return NULL;
+	return rows->ops->codes(rows, attno, batch->first + first, n, codes, nentries);
+}
+
 void
 rose_batch_pick(RoseBatch *batch, AttrNumber attno, const uint16 *rows, int n, Datum *values,
 				bool *nulls)

@@ -119,6 +119,12 @@ extern bool rose_batch_words(RoseBatch *batch, AttrNumber attno, int first, int 
 extern int	rose_batch_runs(RoseBatch *batch, AttrNumber attno, int first, int n, int max_runs,
 							int64 *values, uint16 *starts);
 
+/*
+ * A column that is passed by reference as entries of a dictionary, if that is how it is stored, none is NULL, and there are no more entries than rows:
+ * codes[i] is the number of row first + i's entry.  Returns the entries, of which there are *nentries, some of them perhaps of other rows; NULL: it is not.
+ */
+extern const Datum *rose_batch_codes(RoseBatch *batch, AttrNumber attno, int first, int n, uint16 *codes, int *nentries);
+
 /* As rose_batch_datums, of some rows, in ascending order, when these are few: values[i] and nulls[i] are of row rows[i]. */
 extern void rose_batch_pick(RoseBatch *batch, AttrNumber attno, const uint16 *rows, int n,
 							Datum *values, bool *nulls);

@@ -21,6 +21,7 @@
 /* How often each codec was written. */
 static int	codec_uses[ROSE_NUM_CODECS];
 static int	runs_seen;
+static int	codes_seen;
 
 static char page_space[BLCKSZ] __attribute__((aligned(8)));
 
@@ -128,6 +129,33 @@ verify_runs(RosePageReader *reader, const UnitColumn *column, int c, int nrows)
 	}
 	free(values);
 	free(starts);
+	return good;
+}
+
+/* Where a page has a dictionary, its codes are the column's. */
+static bool
+verify_codes(RosePageReader *reader, const UnitColumn *column, int c, int nrows)
+{
+	uint16	   *codes = malloc(nrows * sizeof(uint16));
+	bool		good = true;
+
+	for (int round = 0; round < 4 && good; round++)
+	{
+		int			from = (int) unit_random_below(nrows);
+		int			n = 1 + (int) unit_random_below(nrows - from);
+		int			nentries = 0;
+		const Datum *entries = rose_page_codes(reader, c, from, n, codes, &nentries);
+
+		codes_seen += entries != NULL;
+		good = entries == NULL || (nentries > 0 && nentries <= n);
+		for (int i = 0; i < n && entries != NULL && good; i++)
+			good = codes[i] < nentries && !column->nulls[from + i] &&
+				unit_column_equal(column, entries[codes[i]], column->values[from + i]);
+		if (!good)
+			unit_note("codes: column %d (%s) rows %d of %d are wrong", c,
+					  unit_shape_name(column->shape), from, nrows);
+	}
+	free(codes);
 	return good;
 }
 
@@ -260,7 +288,7 @@ verify_page(RosePageReader *reader, UnitColumn *columns, int ncols, const char *
 			!(verify_get(reader, &columns[c], c, nrows) &&
 			  verify_decode(reader, &columns[c], c, nrows) &&
 			  verify_gather(reader, &columns[c], c, nrows) &&
-			  (!is_by_value(&descs[c]) || verify_runs(reader, &columns[c], c, nrows)) &&
+			  (is_by_value(&descs[c]) ? verify_runs : verify_codes) (reader, &columns[c], c, nrows) &&
 			  (!columns[c].sorted || verify_search(reader, &columns[c], c, nrows)) &&
 			  verify_minmax(reader, &columns[c], c, nrows)))
 			return false;
@@ -752,6 +780,7 @@ test_codec_coverage(void)
 	int			id;
 
 	unit_ok(runs_seen > 20, "runs were found %d times", runs_seen);
+	unit_ok(codes_seen > 20, "codes were found %d times", codes_seen);
 	for (id = 1; id < ROSE_NUM_CODECS; id++)
 	{
 		const RoseCodec *codec = rose_codec_lookup(id);

@@ -64,6 +64,22 @@ read_runs(RosePageReader *reader, int c, int from, int n)
 	}
 }
 
+/* Whatever is on the page, codes are those of entries, which are values. */
+static void
+read_codes(RosePageReader *reader, const RoseColumnDesc *desc, int c, int from, int n)
+{
+	static uint16 codes[1000];
+	int			nentries;
+	const Datum *entries = rose_page_codes(reader, c, from, n, codes, &nentries);
+
+	for (int i = 0; i < n && entries != NULL; i++)
+	{
+		if (codes[i] >= nentries)
+			abort();
+		touch(desc, entries[codes[i]]);
+	}
+}
+
 void
 unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *image)
 {
@@ -114,6 +130,8 @@ unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *
 				touch(desc, values[i]);
 		if (desc->kind == ROSE_COLUMN_INT || desc->kind == ROSE_COLUMN_FLOAT)
 			read_runs(reader, c, from, n);
+		else
+			read_codes(reader, desc, c, from, n);
 		rose_page_minmax(reader, c, &min, &max);
 		if (any_null)
 			continue;
