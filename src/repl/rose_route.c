@@ -113,6 +113,19 @@ find_asked(const RouteNode *node, const Bitmapset *before)
 	return bms_del_member(result, 0);
 }
 
+/* As the level's owner: when the cache gets the key, functions may be called of which expressions make constants. */
+static PartitionKey
+partition_key(Relation rel)
+{
+	PartitionKey key;
+	RoseRights	before;
+
+	rose_rights_take(rel->rd_rel->relowner, &before);
+	key = RelationGetPartitionKey(rel);
+	rose_rights_give_back(&before);
+	return key;
+}
+
 /* In the route's context.  REQUIRES: it is locked. */
 static void
 fill_node(RoseRoute *route, RouteNode *node, Relation rel, const Bitmapset *asked, bool in_bounds)
@@ -130,7 +143,7 @@ fill_node(RoseRoute *route, RouteNode *node, Relation rel, const Bitmapset *aske
 		node->part.from = map->attrMap->attnums;
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 	{
-		node->key = RelationGetPartitionKey(rel);
+		node->key = partition_key(rel);
 		node->asks = find_asked(node, asked);
 	}
 	node->is_open = true;

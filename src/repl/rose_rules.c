@@ -217,6 +217,7 @@ find_seen(RoseRules *rules)
 {
 	const TupleConstr *constr = RelationGetDescr(rules->rel)->constr;
 	MemoryContext old = MemoryContextSwitchTo(rules->context);
+	RoseRights	before;
 
 	for (int i = 0; rules->checks && i < constr->num_check; i++)
 		pull_varattnos(stringToNode(constr->check[i].ccbin), 1, &rules->seen);
@@ -229,7 +230,12 @@ find_seen(RoseRules *rules)
 			pull_varattnos(stringToNode(constr->defval[i].adbin), 1, &rules->seen);
 	}
 	if (rules->bounds)
+	{
+		/* the cache gets the key of what it is a partition of, and may call functions for that */
+		rose_rights_take(rules->rel->rd_rel->relowner, &before);
 		pull_varattnos((Node *) RelationGetPartitionQual(rules->rel), 1, &rules->seen);
+		rose_rights_give_back(&before);
+	}
 	rules->seen_known = true;
 	MemoryContextSwitchTo(old);
 }

@@ -120,6 +120,37 @@ is(down("SELECT string_agg(concat_ws(' ', what, who, session, super), ', ' ORDER
 up("INSERT INTO a SELECT g, 'again' FROM generate_series(1, 5) g; INSERT INTO b SELECT g, 'again' FROM generate_series(1, 5) g");
 is_same('and on', 'a', 'b');
 
+# --- expressions of partition keys: the cache makes constants of what it can, and calls functions of the table's owner for that
+up("CREATE TABLE $_ (id int, v text); INSERT INTO $_ VALUES (1, 'old'); GRANT ALL ON $_ TO rep; CREATE PUBLICATION p_$_ FOR TABLE $_ WITH (publish = 'insert')") foreach qw(keyed top);
+up("CREATE TABLE leaf (id int PRIMARY KEY, v text, big text); ALTER TABLE leaf ALTER big SET STORAGE EXTERNAL; INSERT INTO leaf VALUES (1, 'old', repeat('x', 5000)); CREATE PUBLICATION p_leaf FOR TABLE leaf");
+is(as('bob', <<'SQL'), '', 'a table\'s owner has functions in its partition key');
+CREATE TABLE told (who text) USING heap; GRANT ALL ON told TO PUBLIC;
+CREATE FUNCTION tell() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.told VALUES (current_user); RETURN 0; END $$;
+CREATE FUNCTION nothing(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN public.tell(); END $$;
+CREATE TABLE keyed (id int, v text) PARTITION BY RANGE ((id + nothing(0))); CREATE TABLE keyed1 PARTITION OF keyed FOR VALUES FROM (0) TO (1000) USING rose;
+CREATE TABLE top (id int, v text) PARTITION BY RANGE ((id + nothing(0))); CREATE TABLE top1 PARTITION OF top FOR VALUES FROM (0) TO (1000) USING rose;
+CREATE TABLE stem (id int, v text, big text) PARTITION BY RANGE ((id + nothing(0)), (length(big) + nothing(0)));
+CREATE TABLE leaf PARTITION OF stem FOR VALUES FROM (0, 0) TO (1000, 0) USING rose; ALTER TABLE leaf ADD PRIMARY KEY (id);
+TRUNCATE told;
+SQL
+foreach ([ 'alice', 'keyed', $conninfo ], [ 'postgres', 'top', $trusted ], [ 'postgres', 'leaf', $trusted ])
+{
+	my ($who, $table, $with) = @$_;
+
+	is(as($who, create($table, $with, "p_$table")), '', "$table: $who subscribes");
+	is(as($who, "SELECT rose.wait_for_sync('$table', $timeout)"), '', "$table: copied");
+	# the first that the next worker has to do with the table is a row of which a part was not sent
+	is(as($who, "SELECT rose.alter_subscription('$table', enabled => false)"), '', "$table: stopped");
+	up($table eq 'leaf' ? "UPDATE leaf SET v = 'new'" : "INSERT INTO $table VALUES (2, 'new')");
+	is(as($who, "SELECT rose.alter_subscription('$table', enabled => true)"), '', "$table: started");
+	wait_for_apply($upstream, $replica, undef, $table);
+	is(down("SELECT string_agg(DISTINCT who, ', ') FROM told"), 'bob', "$table: functions were called, as the table's owner");
+	is(as($who, "SELECT rose.drop_subscription('$table')"), '', "$table: dropped");
+	is(table_hash($replica, $table), table_hash($upstream, $table), "$table: what it has");
+	down('TRUNCATE told');
+}
+down('DROP TABLE keyed, top, stem, told; DROP FUNCTION nothing, tell');
+
 # --- functions are the owner's, and those who have her rights
 my @calls = ("alter_subscription('s', enabled => false)", "alter_subscription('s', conninfo => 'x')", "alter_subscription('s', resync => 'a')", "alter_subscription('s', refresh => true)",
 	"alter_subscription('s', accept => 'resync')", "alter_subscription('s', skip_lsn => '0/1')", "drop_subscription('s')", "drop_subscription('s', keep_slot => true)", "pause_table('s', 'a')", "resume_table('s', 'a')",
