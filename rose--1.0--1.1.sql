@@ -204,7 +204,10 @@ SELECT s.subid, s.subname, p.pid,
 		AND l.mode = 'AccessExclusiveLock')) AS waiting_pids,
 	coalesce(o.on_error, 'stop') AS on_error,
 	-- the upstream keeps its WAL from there on for paused tables, and that is so much
-	h.held_lsn, pg_catalog.pg_wal_lsn_diff(p.upstream_lsn, h.held_lsn)::pg_catalog.int8 AS held_bytes,
+	h.held_lsn,
+	-- positions are what an upstream says: one that means no good must not make this view an error for all
+	CASE WHEN pg_catalog.abs(pg_catalog.pg_wal_lsn_diff(p.upstream_lsn, h.held_lsn)) OPERATOR(pg_catalog.<=) 9223372036854775807::pg_catalog.numeric
+		THEN pg_catalog.pg_wal_lsn_diff(p.upstream_lsn, h.held_lsn)::pg_catalog.int8 END AS held_bytes,
 	coalesce(o.streaming, true) AS streaming,
 	-- transactions in progress upstream: how many, what of them is here in files, and how many have come so and were applied
 	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions,

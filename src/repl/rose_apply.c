@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
 #include "libpq/pqformat.h"
 
 #include "util/rose_stop_point.h"
@@ -341,9 +342,20 @@ cut_before(XLogRecPtr lsn)
 	rose_repl_publish(rose_apply.shared, rose_apply.status, progress);
 }
 
+/* Whoever looks at the subscriptions sees it, and could see none of them if it were none that has a text. */
+static void
+require_time(TimestampTz time)
+{
+	if (!IS_VALID_TIMESTAMP(time))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the upstream sent a transaction whose time of commit is out of range")));
+}
+
 static void
 begin_remote(XLogRecPtr commit_lsn, TransactionId xid, TimestampTz time)
 {
+	require_time(time);
 	while (rose_verify_hold_is_due(rose_apply.shared, commit_lsn))
 	{
 		rose_batch_commit();

@@ -359,6 +359,35 @@ wait_for_apply($upstream, $replica, undef, 'odd');
 is(down('SELECT count(*) FROM local'), 1003, 'and on');
 is(as('alice', "SELECT rose.drop_subscription('odd')"), '', 'dropped');
 
+# what it says of positions and times is shown to all who look at subscriptions, and must not keep them from it
+my $late = $replica->basedir . '/late';
+my $look = 'SELECT * FROM rose.stat_subscription';
+up("CREATE TABLE late $columns; GRANT ALL ON late TO rep; CREATE PUBLICATION p_late FOR TABLE late");
+down("CREATE TABLE late (id int PRIMARY KEY, v text CHECK (v <> 'bad')) USING rose; ALTER TABLE late OWNER TO alice");
+$proxy = RoseProxy->new($replica->basedir, $upstream->port, $upstream->host, $upstream->port, sub {
+	my ($data) = @_;
+
+	if (-e $late) { $data =~ s/(w.{24}B.{8}).{8}/$1\x80\0\0\0\0\0\0\x01/gs }		# when it commits
+	else { $data =~ s/(w.{24}B).{8}/$1\xff\xff\xff\xff\xff\xff\xff\xf0/gs }		# where
+	return $data;
+});
+is(as('alice', create('late', $through, 'p_late', q(, on_error => 'pause'))), '', 'an upstream at the end of all positions');
+is(as('alice', "SELECT rose.wait_for_sync('late', $timeout)"), '', '... is copied from');
+up("INSERT INTO late VALUES (1, 'bad')");
+ok(until_down("SELECT state = 'paused' AND error_lsn = 'FFFFFFFF/FFFFFFF0' FROM rose.stat_subscription_tables WHERE relid = 'late'::regclass"), 'it has a transaction there, which fails') or diag(why());
+is(error_of($replica, $look), '', 'rose.stat_subscription can be read');
+is(as('alice', "SELECT rose.drop_subscription('late')"), '', 'dropped');
+up('DELETE FROM late');
+append_to_file($late, '');
+is(as('alice', create('late', $through, 'p_late')), '', 'an upstream before all times');
+is(as('alice', "SELECT rose.wait_for_sync('late', $timeout)"), '', '... is copied from');
+up("INSERT INTO late VALUES (2, 'good')");
+ok(until_down("SELECT count(*) > 0 FROM late UNION ALL SELECT coalesce(last_error ~ 'time of commit is out of range', false) FROM rose.stat_subscription WHERE subname = 'late' ORDER BY 1 DESC LIMIT 1"), 'it has a transaction then') or diag(why());
+is(error_of($replica, $look), '', 'rose.stat_subscription can be read');
+is(down('SELECT count(*) FROM late'), 0, 'such a transaction is refused');
+is(as('alice', "SELECT rose.drop_subscription('late')"), '', 'dropped');
+$proxy->end;
+
 # --- a server by hand, a dump, and what keeps a role
 is(as('alice', "SET client_min_messages = error; CREATE SERVER t FOREIGN DATA WRAPPER rose_subscription OPTIONS (publications '{p_f}')"), '', 'CREATE SERVER, as of a dump');
 is(down("SELECT owner::regrole, enabled, conninfo IS NULL FROM rose.subscription WHERE subname = 't'"), 'alice|f|t', 'is hers, and rests');
