@@ -122,13 +122,26 @@ CREATE MATERIALIZED VIEW rose.subscription_options (
 	streaming,							-- true, if it has no row
 	tables,								-- JSON: names here of the upstream's tables; null: the same ones
 	constants,							-- JSON: values of local columns; null: none
-	durability							-- upstream or local; upstream, if it has no row
+	durability,							-- upstream or local; upstream, if it has no row
+	on_schema_change					-- add or stop; add, if it has no row
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
 REVOKE ALL ON rose.subscription_options FROM PUBLIC;
+
+CREATE MATERIALIZED VIEW rose.subscription_seen (
+	subid, relid,
+	remote_natts,						-- the highest number that a column of the upstream's table had
+	remote_files,						-- what its rows were in: oid:file of the table, or of its partitions
+	published							-- rows of the publications' catalogs by which it was published; with an l: as a list of columns
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.oid, NULL::pg_catalog.int4, NULL::pg_catalog.text, NULL::pg_catalog.text
+WHERE rose.refuse_refresh();
+CREATE UNIQUE INDEX subscription_seen_pkey ON rose.subscription_seen (subid, relid);
+COMMENT ON MATERIALIZED VIEW rose.subscription_seen IS 'what the upstream''s tables were like when they were last looked at';
+REVOKE ALL ON rose.subscription_seen FROM PUBLIC;
 
 DROP FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text);
 CREATE FUNCTION rose.create_subscription(
@@ -146,9 +159,10 @@ CREATE FUNCTION rose.create_subscription(
 	on_error text DEFAULT 'stop',
 	streaming boolean DEFAULT true,
 	tables jsonb DEFAULT NULL,
-	constants jsonb DEFAULT NULL)
+	constants jsonb DEFAULT NULL,
+	on_schema_change text DEFAULT 'add')
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
-COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb)
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb, text)
 IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
 
 DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
@@ -168,9 +182,10 @@ CREATE FUNCTION rose.alter_subscription(
 	skip_lsn pg_lsn DEFAULT NULL,
 	streaming boolean DEFAULT NULL,
 	tables jsonb DEFAULT NULL,
-	durability text DEFAULT NULL)
+	durability text DEFAULT NULL,
+	on_schema_change text DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text, text)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
@@ -212,7 +227,7 @@ SELECT s.subid, s.subname, p.pid,
 	-- transactions in progress upstream: how many, what of them is here in files, and how many have come so and were applied
 	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions,
 	o.tables::pg_catalog.jsonb AS tables, o.constants::pg_catalog.jsonb AS constants,
-	coalesce(o.durability, 'upstream') AS durability
+	coalesce(o.durability, 'upstream') AS durability, coalesce(o.on_schema_change, 'add') AS on_schema_change
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)

@@ -549,6 +549,9 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 			   List **remote_names, List **local_names)
 {
 	RoseUpstreamColumns remote;
+	RoseUpstreamColumns now;
+	RoseUpstreamSeen seen;
+	Bitmapset  *generated;
 	RoseColumnMap *map;
 	int16	   *local_of;
 	int		   *remote_of = palloc(sizeof(int) * Max(RelationGetNumberOfAttributes(rel), 1));
@@ -568,6 +571,8 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 	}
 	map = rose_columns_form(NULL, &remote, local_of);
 	rose_subscription_set_columns(rose_apply.sub->subid, RelationGetRelid(rel), map);
+	rose_upstream_look(conn, rose_apply.sub->publications, table->remote.relid, &now, &generated, &seen);
+	rose_seen_set(rose_apply.sub->subid, RelationGetRelid(rel), &seen);
 }
 
 static bool

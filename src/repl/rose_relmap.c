@@ -378,10 +378,13 @@ identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
 	int			n = entry->remote.natts;
 	RoseUpstreamColumns now;
 	RoseUpstreamColumns sent = {n, NULL, entry->remote.attnames};
+	RoseUpstreamSeen seen;
+	Bitmapset  *generated;
 
 	if (entry->identified)
 		return;
-	rose_upstream_columns(rose_stream_side_connection(), entry->remote.remoteid, &now);
+	rose_upstream_look(rose_stream_side_connection(), rose_apply.sub->publications, entry->remote.remoteid,
+					   &now, &generated, &seen);
 	sent.attnums = MemoryContextAlloc(entry->context, sizeof(int16) * Max(n, 1));
 	if (rose_columns_identify(map, &now, &sent))
 		entry->remote_attnums = sent.attnums;
@@ -392,6 +395,8 @@ identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
 						entry->remote.nspname, entry->remote.relname),
 				 errdetail("They have changed again since, or some were dropped and added again."),
 				 errhint("Have the table copied again with rose.alter_subscription(..., resync => ...).")));
+	if (entry->remote_attnums != NULL)
+		rose_added_take_seen(entry, &sent, &now, generated, &seen);
 	entry->identified = true;
 }
 
@@ -422,7 +427,19 @@ keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, co
 	return true;
 }
 
-/* The local column of each remote one; NULL: the batch must be cut first.  REQUIRES: an open batch. */
+/*
+ * The description has columns for the first time.  What came before is durable before they are added here, as it is described without
+ * them.  False: the batch must be cut first, or given up for them.
+ */
+static bool
+may_have_columns(RoseReplRel *entry, const RoseColumnMap *map, const RoseUpstreamColumns *remote)
+{
+	if (rose_apply_can_be_cut() || rose_apply.batch.first != rose_apply.remote.commit_lsn)
+		return false;
+	return !rose_added_look(rose_stream_side_connection(), entry, map, remote);
+}
+
+/* The local column of each remote one; NULL: the batch must be cut first, or given up for columns to be added.  REQUIRES: an open batch. */
 static int16 *
 match_columns(RoseReplRel *entry)
 {
@@ -434,9 +451,12 @@ match_columns(RoseReplRel *entry)
 		elog(ERROR, "table %u is not part of subscription %u", entry->relid, relmap_subid);
 	identify_columns(entry, table->columns);
 	remote.attnums = entry->remote_attnums;
+	if (rose_added_is_new(table->columns, &remote) && !may_have_columns(entry, table->columns, &remote))
+		return NULL;
 	rose_columns_match(entry->rel, table->columns, &remote, local_of);
 	if (remote.attnums != NULL && !keep_columns(table, &remote, local_of))
 		return NULL;
+	rose_added_note_seen(entry);
 	return local_of;
 }
 

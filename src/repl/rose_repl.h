@@ -64,6 +64,10 @@ typedef struct RoseUpstreamCommit
 #define ROSE_DURABILITY_UPSTREAM	"upstream"	/* an epoch, and until then the upstream's WAL */
 #define ROSE_DURABILITY_LOCAL		"local" /* the commit of its batch */
 
+/* rose.subscription_options.on_schema_change: what becomes of a column that the upstream has added */
+#define ROSE_ON_SCHEMA_CHANGE_STOP	"stop"	/* an error of the table */
+#define ROSE_ON_SCHEMA_CHANGE_ADD	"add"	/* it is added here, if it is known what rows of before have in it */
+
 typedef struct RoseSubscription
 {
 	Oid			subid;
@@ -77,6 +81,7 @@ typedef struct RoseSubscription
 	bool		limited;		/* the owner was no superuser when this was read: it may do what he may (rose_owner.c) */
 	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
 	bool		pause_on_error; /* else it stops */
+	bool		add_columns;	/* that the upstream has added */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
 	char	   *tables;			/* names that its tables have here (rose_mapping.c), or NULL: the same ones */
 	char	   *constants;		/* of local columns in all of its rows (rose_constants.c), or NULL */

@@ -19,6 +19,7 @@
 
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_epoch_runs.h"
+#include "repl/rose_added.h"
 #include "repl/rose_columns.h"
 #include "repl/rose_copies.h"
 #include "repl/rose_defaults.h"
@@ -31,6 +32,7 @@
 #include "repl/rose_target.h"
 
 struct WalReceiverConn;
+struct WalRcvExecResult;
 
 /* Settings */
 extern int	rose_batch_interval;	/* ms */
@@ -63,6 +65,11 @@ extern bool rose_upstream_row(struct WalReceiverConn *conn, const char *sql, int
 extern char *rose_upstream_text(struct TupleTableSlot *slot, int attnum);
 pg_noreturn extern void rose_upstream_malformed(const char *purpose);
 
+/* All rows of a query; and strings (String nodes) as a list of SQL literals. */
+extern struct WalRcvExecResult *rose_upstream_query(struct WalReceiverConn *conn, const char *sql, int ncols,
+													const Oid *types, const char *purpose);
+extern char *rose_upstream_literals(List *strings);
+
 /* Start of the stream; ends with rose_upstream_disconnect.  REQUIRES: it was identified on this connection. */
 extern void rose_upstream_start(struct WalReceiverConn *conn, const RoseSubscription *sub,
 								XLogRecPtr start, bool binary);
@@ -92,9 +99,6 @@ extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *s
  */
 extern bool rose_upstream_find_table(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *known, RoseUpstreamTable *found);
-
-/* All columns of a table, as the connection's transaction sees them; none: there is no such table. */
-extern void rose_upstream_columns(struct WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out);
 
 /* Is a constraint on some of these columns, or all, deferrable, and none that is not? */
 extern bool rose_upstream_key_is_deferrable(struct WalReceiverConn *conn, Oid relid, const int16 *attnums, int n);
@@ -167,7 +171,8 @@ typedef struct RoseReplRel
 
 	bool		mapped;			/* what follows is valid */
 	bool		identified;		/* numbers of the remote columns were asked for; also ... */
-	int16	   *remote_attnums; /* ... these, or NULL: they cannot be known */
+	int16	   *remote_attnums; /* ... these, or NULL: they cannot be known; and ... */
+	RoseUpstreamSeen *seen;		/* ... what was seen then, if it is to be noted; or NULL */
 	MemoryContext map_context;	/* owns it */
 	Oid			relid;			/* local table, or invalid: the subscription has none for it */
 	bool		recreated;		/* the local table is of another one of the same name */
@@ -589,6 +594,8 @@ extern bool rose_flight_wait_for_lock(Oid relid);
  * processes wait for, or InvalidOid.
  */
 extern void rose_repl_lock_table(Oid relid, LOCKMODE mode);
+extern bool rose_repl_lock_try(Oid relid, LOCKMODE mode, int ms);	/* in its queue for so long at most; 0: not at all */
+extern void rose_repl_lock_note_waiting(Oid relid); /* is waited for; InvalidOid: none is */
 extern void rose_repl_lock_await_rows(void);	/* once, in a worker: batches wait so for rows that others hold */
 extern void rose_repl_lock_take_up(void);
 extern Oid	rose_repl_held_up_by(Oid subid, bool *for_epoch);

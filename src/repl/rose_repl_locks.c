@@ -61,6 +61,14 @@ note_waiting(Oid relid)
 	LWLockRelease(&rose_repl_shared->lock);
 }
 
+/* Nobody else writes it. */
+void
+rose_repl_lock_note_waiting(Oid relid)
+{
+	if (rose_apply.shared->waiting.relid != relid)
+		note_waiting(relid);
+}
+
 /* What a batch waits for. */
 typedef struct BatchWait
 {
@@ -163,6 +171,16 @@ rose_repl_lock_table(Oid relid, LOCKMODE mode)
 
 	if (!ConditionalLockRelationOid(relid, mode))
 		wait_in_slices(&wait);
+}
+
+bool
+rose_repl_lock_try(Oid relid, LOCKMODE mode, int ms)
+{
+	RoseLockSlice slice = {.relid = relid, .mode = mode, .ms = ms};
+
+	if (ConditionalLockRelationOid(relid, mode))
+		return true;
+	return ms > 0 && rose_lock_slice_wait(&slice);
 }
 
 /* Somebody holds a row that the batch is to write (rose_blind_wait_hook). */

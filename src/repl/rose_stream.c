@@ -78,6 +78,9 @@
 #define ROSE_RECORD_IDLE_MS		10000
 #define ROSE_RECORD_IDLE_BYTES	(16 * 1024 * 1024)
 
+/* A table that is to get a column, and that somebody has locked, is tried again after so long. */
+#define ROSE_ADD_RETRY_MS		100
+
 /* While an epoch keeps the stream waiting, the upstream hears from us this often. */
 #define ROSE_KEEP_ALIVE_MS		1000
 
@@ -623,6 +626,31 @@ stream_loop(Stream *stream)
 	}
 }
 
+/* Columns that the upstream has added are added here, while the stream waits.  False: the worker is to end. */
+static bool
+take_columns_along(Stream *stream)
+{
+	while (rose_added_are_wanted())
+	{
+		Oid			locked = rose_added_try(rose_repl_lock_try);
+
+		rose_repl_lock_note_waiting(locked);
+		if (!OidIsValid(locked))
+			break;
+		keep_alive();
+		if (do_chores(stream))
+		{
+			rose_repl_lock_note_waiting(InvalidOid);
+			rose_added_forget();
+			return false;
+		}
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ROSE_ADD_RETRY_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
+}
+
 /*
  * Text is what every upstream and every type can do.  The next worker has to know as
  * well: if the stream cannot be started again at once (the upstream still sends a
@@ -703,6 +731,8 @@ rose_stream_run(void)
 			{
 				rose_apply.epochs.solo_lsn = rose_apply.remote.commit_lsn;
 				rose_batch_abort();
+				if (!take_columns_along(&stream))
+					result = ROSE_APPLY_GO_ON;
 			}
 			else
 				/* by a description of a transaction in progress */

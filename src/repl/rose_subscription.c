@@ -51,8 +51,8 @@ enum
 };
 enum
 {
-	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS, OPT_DURABILITY,
-	OPT_NATTS = OPT_DURABILITY
+	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS, OPT_DURABILITY, OPT_ON_SCHEMA_CHANGE,
+	OPT_NATTS = OPT_ON_SCHEMA_CHANGE
 };
 enum
 {
@@ -151,7 +151,7 @@ read_options(Oid subid, RoseSubscription *out)
 	bool		found = false;
 
 	out->pause_on_error = out->logged = false;
-	out->streaming = true;
+	out->streaming = out->add_columns = true;
 	out->tables = out->constants = NULL;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
 		return false;
@@ -164,6 +164,7 @@ read_options(Oid subid, RoseSubscription *out)
 		out->tables = string_value(&cs, OPT_TABLES);
 		out->constants = string_value(&cs, OPT_CONSTANTS);
 		out->logged = strcmp(string_value(&cs, OPT_DURABILITY), ROSE_DURABILITY_LOCAL) == 0;
+		out->add_columns = strcmp(string_value(&cs, OPT_ON_SCHEMA_CHANGE), ROSE_ON_SCHEMA_CHANGE_ADD) == 0;
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -465,7 +466,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 	bool		have = read_options(subid, &now);
 
 	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
-		now.logged == sub->logged && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
+		now.add_columns == sub->add_columns && now.logged == sub->logged && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
@@ -473,6 +474,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 	rose_row_set_text(&row, OPT_TABLES, sub->tables);
 	rose_row_set_text(&row, OPT_CONSTANTS, sub->constants);
 	rose_row_set_text(&row, OPT_DURABILITY, sub->logged ? ROSE_DURABILITY_LOCAL : ROSE_DURABILITY_UPSTREAM);
+	rose_row_set_text(&row, OPT_ON_SCHEMA_CHANGE, sub->add_columns ? ROSE_ON_SCHEMA_CHANGE_ADD : ROSE_ON_SCHEMA_CHANGE_STOP);
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else
@@ -539,6 +541,7 @@ rose_subscription_delete(Oid subid)
 
 	rose_subscription_forget_new(subid);
 	rose_old_rows_forget(subid, InvalidOid);
+	rose_seen_forget(subid, InvalidOid);
 	if (read_options(subid, &options))
 		rose_subrows_delete("subscription_options", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF(subid));
@@ -657,6 +660,7 @@ rose_subscription_remove_table(Oid subid, Oid relid)
 {
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid));
 	rose_old_rows_forget(subid, relid);
+	rose_seen_forget(subid, relid);
 }
 
 void

@@ -67,10 +67,11 @@
 #define OPTION_TABLES				"tables"	/* not there: the same names */
 #define OPTION_CONSTANTS			"constants" /* not there: none */
 #define OPTION_DURABILITY			"durability"	/* not there: upstream */
+#define OPTION_ON_SCHEMA_CHANGE		"on_schema_change"	/* not there: add */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
-	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY
+	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY, OPTION_ON_SCHEMA_CHANGE
 };
 
 /* ---------------------------------------------------------------------
@@ -227,6 +228,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->constants;
 	if (strcmp(name, OPTION_DURABILITY) == 0)
 		return sub->logged ? ROSE_DURABILITY_LOCAL : NULL;
+	if (strcmp(name, OPTION_ON_SCHEMA_CHANGE) == 0)
+		return sub->add_columns ? NULL : ROSE_ON_SCHEMA_CHANGE_STOP;
 	return sub->synchronous_commit;
 }
 
@@ -378,6 +381,7 @@ restore(const ForeignServer *server)
 	char	   *on_error = find_option(server->options, OPTION_ON_ERROR);
 	char	   *streaming = find_option(server->options, OPTION_STREAMING);
 	char	   *durability = find_option(server->options, OPTION_DURABILITY);
+	char	   *on_schema_change = find_option(server->options, OPTION_ON_SCHEMA_CHANGE);
 
 	rose_owner_require_subscriber();
 	sub.name = server->servername;
@@ -393,6 +397,7 @@ restore(const ForeignServer *server)
 	sub.tables = find_option(server->options, OPTION_TABLES);
 	sub.constants = find_option(server->options, OPTION_CONSTANTS);
 	sub.logged = durability != NULL && strcmp(durability, ROSE_DURABILITY_LOCAL) == 0;
+	sub.add_columns = on_schema_change == NULL || strcmp(on_schema_change, ROSE_ON_SCHEMA_CHANGE_STOP) != 0;
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

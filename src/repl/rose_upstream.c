@@ -33,7 +33,7 @@
 #include "repl/rose_repl_internal.h"
 
 /* The most columns that rose_upstream_row reads. */
-#define ROSE_UPSTREAM_ROW_COLUMNS	4
+#define ROSE_UPSTREAM_ROW_COLUMNS	16
 
 /* Since then upstreams send transactions in progress. */
 #define ROSE_STREAMING_VERSION		140000
@@ -105,9 +105,9 @@ rose_upstream_disconnect(WalReceiverConn *conn)
  * Queries
  */
 
-static WalRcvExecResult *
-query(WalReceiverConn *conn, const char *sql, int ncols, const Oid *types,
-	  const char *purpose)
+WalRcvExecResult *
+rose_upstream_query(WalReceiverConn *conn, const char *sql, int ncols, const Oid *types,
+					const char *purpose)
 {
 	WalRcvExecResult *res = walrcv_exec(conn, sql, ncols, types);
 
@@ -160,7 +160,7 @@ static List *
 query_strings(WalReceiverConn *conn, const char *sql, const char *purpose)
 {
 	Oid			types[1] = {TEXTOID};
-	WalRcvExecResult *res = query(conn, sql, 1, types, purpose);
+	WalRcvExecResult *res = rose_upstream_query(conn, sql, 1, types, purpose);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
 	List	   *result = NIL;
 
@@ -186,7 +186,7 @@ rose_upstream_row(WalReceiverConn *conn, const char *sql, int ncols, char **valu
 	Assert(ncols <= ROSE_UPSTREAM_ROW_COLUMNS);
 	for (int i = 0; i < ROSE_UPSTREAM_ROW_COLUMNS; i++)
 		types[i] = TEXTOID;
-	res = query(conn, sql, ncols, types, purpose);
+	res = rose_upstream_query(conn, sql, ncols, types, purpose);
 	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
 	found = tuplestore_gettupleslot(res->tuplestore, true, false, slot);
 	for (int i = 0; found && i < ncols; i++)
@@ -211,8 +211,8 @@ rose_upstream_command(WalReceiverConn *conn, const char *command)
 }
 
 /* 'a', 'b', ...: the names as SQL literals. */
-static char *
-literal_list(List *strings)
+char *
+rose_upstream_literals(List *strings)
 {
 	StringInfoData buf;
 	ListCell   *lc;
@@ -237,7 +237,7 @@ check_column_lists(WalReceiverConn *conn, List *publications)
 								   " FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN (%s)"
 								   " GROUP BY t.schemaname, t.tablename"
 								   " HAVING pg_catalog.count(DISTINCT t.attnames) OPERATOR(pg_catalog.>) 1"
-								   " ORDER BY 1 LIMIT 1", literal_list(publications)),
+								   " ORDER BY 1 LIMIT 1", rose_upstream_literals(publications)),
 						  "read the column lists of the upstream's publications");
 	if (found != NIL)
 		ereport(ERROR,
@@ -255,7 +255,7 @@ rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
 
 	found = query_strings(conn,
 						  psprintf("SELECT p.pubname::pg_catalog.text FROM pg_catalog.pg_publication p"
-								   " WHERE p.pubname IN (%s)", literal_list(publications)),
+								   " WHERE p.pubname IN (%s)", rose_upstream_literals(publications)),
 						  "read the upstream's publications");
 	foreach(lc, publications)
 	{
@@ -289,10 +289,10 @@ rose_upstream_tables(WalReceiverConn *conn, List *publications)
 	TupleTableSlot *slot;
 	List	   *result = NIL;
 
-	res = query(conn,
+	res = rose_upstream_query(conn,
 				psprintf("SELECT DISTINCT t.schemaname::pg_catalog.text, t.tablename::pg_catalog.text, c.oid"
 						 PUBLISHED_TABLES " WHERE t.pubname IN (%s)"
-						 " ORDER BY 1, 2", literal_list(publications)),
+						 " ORDER BY 1, 2", rose_upstream_literals(publications)),
 				3, types, purpose);
 	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
 	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
@@ -324,7 +324,7 @@ rose_upstream_find_table(WalReceiverConn *conn, List *publications,
 									PUBLISHED_TABLES " WHERE t.pubname IN (%s)"
 									" AND (c.oid = %u OR (t.schemaname = %s AND t.tablename = %s))"
 									" ORDER BY c.oid = %u DESC LIMIT 1",
-									literal_list(publications), known->relid,
+									rose_upstream_literals(publications), known->relid,
 									quote_literal_cstr(known->nspname),
 									quote_literal_cstr(known->relname), known->relid),
 						   3, values, "find a published table"))
@@ -438,16 +438,6 @@ parse_columns(List *rows, RoseUpstreamColumns *out)
 	"SELECT pg_catalog.concat(a.attnum::pg_catalog.text, ' ', a.attname::pg_catalog.text)" \
 	" FROM pg_catalog.pg_attribute a"
 
-void
-rose_upstream_columns(WalReceiverConn *conn, Oid relid, RoseUpstreamColumns *out)
-{
-	parse_columns(query_strings(conn,
-								psprintf(COLUMN_WITH_NUMBER " WHERE a.attrelid = %u"
-										 " AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum", relid),
-								"read the columns of a table"),
-				  out);
-}
-
 bool
 rose_upstream_key_is_deferrable(WalReceiverConn *conn, Oid relid, const int16 *attnums, int n)
 {
@@ -495,7 +485,7 @@ rose_upstream_published_columns(WalReceiverConn *conn, List *publications,
 						 " AND EXISTS (SELECT FROM pg_catalog.pg_publication_tables t"
 						 " WHERE t.pubname IN (%s) AND t.schemaname = n.nspname"
 						 " AND t.tablename = c.relname AND a.attname = ANY (t.attnames))",
-						 literal_list(publications));
+						 rose_upstream_literals(publications));
 	appendStringInfoString(&sql, " ORDER BY a.attnum");
 	parse_columns(query_strings(conn, sql.data, "read the columns of a published table"), out);
 }
@@ -511,7 +501,7 @@ rose_upstream_published_kinds(WalReceiverConn *conn, List *publications, const R
 									  " pg_catalog.bool_or(p.pubdelete)::pg_catalog.text"
 									  " FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_publication p ON p.pubname OPERATOR(pg_catalog.=) t.pubname"
 									  " WHERE t.pubname IN (%s) AND t.schemaname = %s AND t.tablename = %s",
-									  literal_list(publications), quote_literal_cstr(table->nspname), quote_literal_cstr(table->relname)),
+									  rose_upstream_literals(publications), quote_literal_cstr(table->nspname), quote_literal_cstr(table->relname)),
 							 3, values, "ask which changes are published");
 	out->inserts = values[0] != NULL && strcmp(values[0], "true") == 0;
 	out->updates = values[1] != NULL && strcmp(values[1], "true") == 0;
@@ -608,7 +598,7 @@ rose_upstream_require_select(WalReceiverConn *conn, const RoseUpstreamTable *tab
 static char *
 source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table, bool *whole)
 {
-	char	   *filter = row_filter(conn, literal_list(publications), table->nspname, table->relname);
+	char	   *filter = row_filter(conn, rose_upstream_literals(publications), table->nspname, table->relname);
 	bool		plain = is_plain_table(conn, table->nspname, table->relname);
 
 	*whole = plain && filter == NULL;

@@ -116,6 +116,25 @@ on_error_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
 	return false;
 }
 
+/* True: add columns. */
+static bool
+on_schema_change_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
+{
+	char	   *value;
+
+	if (!is_given(fcinfo, n))
+		return otherwise;
+	value = rose_sql_text_arg(fcinfo, n, NULL);
+	if (strcmp(value, ROSE_ON_SCHEMA_CHANGE_ADD) == 0)
+		return true;
+	if (strcmp(value, ROSE_ON_SCHEMA_CHANGE_STOP) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for on_schema_change: \"%s\"", value),
+				 errhint("Valid values are \"add\" and \"stop\".")));
+	return false;
+}
+
 /* The text of a jsonb, checked, as it is kept; NULL: there is nothing in it. */
 static char *
 json_arg(FunctionCallInfo fcinfo, int n, char *otherwise, char *(*check) (const char *json))
@@ -185,7 +204,7 @@ enum
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
 	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES,
-	CREATE_CONSTANTS
+	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE
 };
 
 /* True: local. */
@@ -272,6 +291,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.binary = bool_arg(fcinfo, CREATE_BINARY, true);
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
 	sub.pause_on_error = on_error_arg(fcinfo, CREATE_ON_ERROR, false);
+	sub.add_columns = on_schema_change_arg(fcinfo, CREATE_ON_SCHEMA_CHANGE, true);
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
 	sub.tables = json_arg(fcinfo, CREATE_TABLES, NULL, rose_mapping_check);
 	sub.constants = json_arg(fcinfo, CREATE_CONSTANTS, NULL, rose_constants_check);
@@ -312,7 +332,8 @@ enum
 {
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
-	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES, ALTER_DURABILITY
+	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES, ALTER_DURABILITY,
+	ALTER_ON_SCHEMA_CHANGE
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -467,6 +488,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	sub->synchronous_commit = synchronous_commit_arg(fcinfo, ALTER_SYNCHRONOUS_COMMIT,
 													 sub->synchronous_commit);
 	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
+	sub->add_columns = on_schema_change_arg(fcinfo, ALTER_ON_SCHEMA_CHANGE, sub->add_columns);
 	if (is_given(fcinfo, ALTER_STREAMING))
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
 	was_logged = sub->logged;

@@ -99,7 +99,7 @@ down('CREATE TABLE lists (id int PRIMARY KEY, a int) USING rose');
 # Rows for the initial copy.
 up("INSERT INTO plain SELECT g, g, g FROM generate_series(1, 50) g; INSERT INTO filtered SELECT g, g FROM generate_series(91, 110) g;"
 	. "INSERT INTO lists VALUES (1, 1, 'secret'); INSERT INTO moved VALUES (1, 1, 'one')");
-subscribe($upstream, $replica, undef, q{on_error => 'pause'});
+subscribe($upstream, $replica, undef, q{on_error => 'pause', on_schema_change => 'stop'});
 same($_, 'copy') foreach @whole[ 0 .. 8 ];
 same('lists', 'copy of a column list', '(SELECT id, a FROM lists)');
 same('filtered', 'copy with a row filter', '(SELECT * FROM filtered WHERE id > 100)');

@@ -63,7 +63,7 @@ foreach my $table (@tables)
 	down("CREATE TABLE $table (c text, id int PRIMARY KEY, b int, a int) USING rose");
 }
 up('CREATE PUBLICATION p FOR TABLE ' . join(', ', grep { $_ ne 'uncopied' } @tables));
-subscribe($upstream, $replica, undef, q{on_error => 'pause'});
+subscribe($upstream, $replica, undef, q{on_error => 'pause', on_schema_change => 'stop'});
 my $all = 'id, a, b, c';
 
 # --- names that change upstream
@@ -171,7 +171,7 @@ resynced('made anew', 'anew', 'id, a, c, x');
 # --- an upstream cannot send a table that its publications have other columns of
 up('CREATE TABLE "Listed" (id int PRIMARY KEY, a int, b int); CREATE PUBLICATION l1 FOR TABLE "Listed" (id, a); CREATE PUBLICATION l2 FOR TABLE "Listed" (id, b); CREATE PUBLICATION l3 FOR TABLE "Listed" (a, id)');
 down('CREATE TABLE "Listed" (id int PRIMARY KEY, a int, b int) USING rose');
-my $listed = "SELECT rose.create_subscription('l', \$\$" . $upstream->connstr('postgres') . '$$, ARRAY[%s])';
+my $listed = "SELECT rose.create_subscription('l', \$\$" . $upstream->connstr('postgres') . q{$$, ARRAY[%s], on_schema_change => 'stop')};
 my $other_lists = qr/cannot use different column lists for table "public.Listed" in different publications/;
 like(error_of($replica, sprintf $listed, "'l1', 'l2'"), $other_lists, 'other column lists');
 down(sprintf $listed, "'l1', 'l3'");
@@ -183,7 +183,7 @@ down("SELECT rose.drop_subscription('l')");
 
 # --- without a copy they are known from the first change on
 up('CREATE PUBLICATION p2 FOR TABLE uncopied');
-down("SELECT rose.create_subscription('u', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['p2'], copy_data => false, on_error => 'pause')");
+down("SELECT rose.create_subscription('u', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['p2'], copy_data => false, on_error => 'pause', on_schema_change => 'stop')");
 up('DELETE FROM uncopied; INSERT INTO uncopied VALUES (3, 30, 300)');
 wait_for_apply($upstream, $replica, 'postgres', 'u');
 up('ALTER TABLE uncopied RENAME a TO x; ALTER TABLE uncopied RENAME b TO a; ALTER TABLE uncopied RENAME x TO b; INSERT INTO uncopied VALUES (4, 40, 400)');

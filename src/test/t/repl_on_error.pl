@@ -72,7 +72,7 @@ up("CREATE DOMAIN positive AS int; CREATE TYPE mood AS ENUM ('good', 'bad'); " .
 up("INSERT INTO t VALUES (0, 'x'); INSERT INTO other VALUES (0, 'x'); INSERT INTO comp VALUES (0, 'x', 0); INSERT INTO nokey VALUES (0, 'x'); INSERT INTO dom VALUES (0, 1, 'good');"
 	. " INSERT INTO large VALUES (0, 'x'); CREATE PUBLICATION p FOR ALL TABLES");
 down("CREATE DOMAIN positive AS int CHECK (VALUE > 0); CREATE TYPE mood AS ENUM ('good', 'bad'); " . sprintf $schema, ' USING rose');
-subscribe($upstream, $replica);
+subscribe($upstream, $replica, undef, q{on_schema_change => 'stop'});
 $first_copy = down($copied);
 is(down('SELECT on_error FROM rose.stat_subscription'), 'stop', 'so it is by default');
 

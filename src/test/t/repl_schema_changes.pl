@@ -59,7 +59,7 @@ foreach my $n (0 .. $#cases)
 foreach my $sub (sort keys %subs)
 {
 	up("CREATE PUBLICATION $sub FOR TABLE " . join(', ', map { "$sub$_" } 0 .. $#cases));
-	down("SELECT rose.create_subscription('$sub', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['$sub'], on_error => '$subs{$sub}')");
+	down("SELECT rose.create_subscription('$sub', \$\$" . $upstream->connstr('postgres') . "\$\$, ARRAY['$sub'], on_error => '$subs{$sub}', on_schema_change => 'stop')");
 	down("SELECT rose.wait_for_sync('$sub', $timeout)");
 }
 my $copied = "SELECT string_agg(relid || ' ' || copied_rows, ',' ORDER BY relid) FROM rose.stat_subscription_tables";

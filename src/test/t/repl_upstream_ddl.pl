@@ -1,5 +1,6 @@
 # Random DDL and changes upstream, DDL here, and crashes of both sides and of the worker: whenever it is quiet, each table has the
-# upstream's rows, or is paused with an error that says what does not fit; and it can be mended.
+# upstream's rows, or is paused with an error that says what does not fit; and it can be mended. Columns that the upstream adds are added here, so what it
+# adds that way stops no table; rose.verify says the same of the tables at the end of each round.
 #
 # ATTACK_SEED, ATTACK_ROUNDS (between two quiet moments), ATTACK_STEPS (of each round).
 use strict;
@@ -86,7 +87,9 @@ sub value
 	my ($type) = @_;
 
 	return 'NULL' if rand() < 0.05;
+	return "'{" . int(rand 9) . "}'" if $type =~ /\[\]/;
 	return int rand 1000 if $type =~ /int/;
+	return "'2026-01-01 UTC'::timestamptz + interval '1 s' * " . int rand 1000 if $type =~ /timestamp/;
 	return "repeat(md5('" . int(rand 1000) . "'), " . pick(1, 1, 1, 100) . ')';
 }
 
@@ -135,7 +138,8 @@ sub ddl
 	push @ways, ("BEGIN; ALTER TABLE $to RENAME $column TO $new; ALTER TABLE $to RENAME $other->[0] TO $column; ALTER TABLE $to RENAME $new TO $other->[0]; COMMIT") x 3 if $other && !$fixed;
 	if (!$fixed)
 	{
-		push @ways, "ALTER TABLE $to DROP $column", "ALTER TABLE $to DROP $column; ALTER TABLE $to ADD $column $type", "ALTER TABLE $to RENAME TO $new", "ALTER TABLE $to ADD $new int",
+		push @ways, "ALTER TABLE $to DROP $column", "ALTER TABLE $to DROP $column; ALTER TABLE $to ADD $column $type", "ALTER TABLE $to RENAME TO $new", "ALTER TABLE $to ADD $new int", map({ "ALTER TABLE $to ADD $new $_" } pick('int DEFAULT 7', "text NOT NULL DEFAULT 'added'", 'int[] DEFAULT \'{1,2}\'', 'timestamptz DEFAULT now()'), pick('int DEFAULT 7', 'serial', 'int DEFAULT random() * 10')),
+		  "BEGIN; " . insert($name, $to) . "; ALTER TABLE $to ADD $new int DEFAULT 3; " . insert($name, $to) . "; ALTER TABLE $to ALTER $new DROP DEFAULT; UPDATE $to SET $new = 4 WHERE id % 7 = 0; COMMIT",
 		  "BEGIN; ALTER TABLE $to RENAME $column TO $new; " . insert($name, $to) =~ s/\b\Q$column\E\b/$new/gr . "; ALTER TABLE $to RENAME $new TO $column; COMMIT",
 		  "ALTER TABLE $to RENAME id TO idx; ALTER TABLE $to RENAME idx TO id";
 		push @ways, "ALTER TABLE $to ALTER $column TYPE bigint" if $type eq 'integer';
@@ -330,6 +334,7 @@ sub quiet
 			push @problems, $difference if $difference ne '';
 		}
 	}
+	push @problems, "verified: $_" foreach split /\n/, (@problems ? '' : down("SELECT v FROM rose.verify('s', timeout_seconds => $timeout) v WHERE v.problem IS NULL"));
 	push @problems, map { "rose.check of $_: " . down("SELECT c::text FROM rose.check('" . qualified($_) . "') c") } grep { down("SELECT count(*) FROM rose.check('" . qualified($_) . "')") } @names;
 	is(join("\n", @problems), '', "round $round: " . (@names - @paused) . ' tables have all, ' . @paused . ' were paused and mended') or diag(join "\n", @journal);
 	return !@problems;

@@ -16,7 +16,7 @@ plan skip_all => 'the stand-in has no subscriptions of its own' if $ENV{ROSE_STA
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
 my @settings = ("wal_retrieve_retry_interval = '100ms'", 'rose.max_subscriptions = 4', "rose.spill_interval = '1h'");
 my @tables = qw(ints words pairs bare parts_1 parts_2);
-my @catalogs = qw(subscription subscription_options subscription_rel subscription_new subscription_state);
+my @catalogs = qw(subscription subscription_options subscription_seen subscription_rel subscription_new subscription_state);
 my ($upstream, $replica);
 
 my $servers = 'SELECT srvname, srvowner::regrole, ARRAY(SELECT unnest(srvoptions) ORDER BY 1) FROM pg_foreign_server';
