@@ -17,6 +17,7 @@
 
 #include "compat/rose_compat_am.h"
 #include "util/rose_preload.h"
+#include "util/rose_stop_point.h"
 #include "lsm/tree/rose_relation.h"
 #include "repl/rose_owner.h"
 #include "sqlfunc/rose_sql_table.h"
@@ -56,8 +57,13 @@ static bool
 owns_subscription_of(Oid relid)
 {
 	Oid			subid = rose_subscription_of_table(relid);
+	const RoseSubscription *sub;
 
-	return OidIsValid(subid) && rose_owner_is(rose_subscription_get(subid)->owner);
+	if (!OidIsValid(subid))
+		return false;
+	ROSE_STOP_POINT("fed-by");
+	sub = rose_subscription_get(subid);
+	return sub != NULL && rose_owner_is(sub->owner);	/* nothing keeps it from being dropped */
 }
 
 Relation

@@ -388,6 +388,23 @@ is(down('SELECT count(*) FROM late'), 0, 'such a transaction is refused');
 is(as('alice', "SELECT rose.drop_subscription('late')"), '', 'dropped');
 $proxy->end;
 
+# --- functions that ask whose a table is are everybody's to call, and must not believe that a subscription is still there
+stop_points_create($replica);
+down('CREATE TABLE gone (id int PRIMARY KEY, v text) USING rose; ALTER TABLE gone OWNER TO alice');
+up("CREATE TABLE gone $columns; GRANT ALL ON gone TO rep; CREATE PUBLICATION p_gone FOR TABLE gone");
+is(as('alice', create('gone', $conninfo, 'p_gone')), '', 'a subscription');
+$locker = RoseTest::Session->new($replica);
+$locker->run("SELECT stop_at('fed-by', 'wait', 'client')");
+my $spiller = RoseTest::Session->new($replica);
+$spiller->start("SET SESSION AUTHORIZATION mallory; SELECT rose.spill('gone')");
+wait_for_stop($replica);
+is(as('alice', "SELECT rose.drop_subscription('gone')"), '', 'is dropped while somebody asks');
+$locker->run("SELECT go_on('fed-by')");
+like(eval { $spiller->finish } // $@, qr/must be owner of table gone/, 'he is told that the table is not his');
+$spiller->end;
+$locker->end;
+is(down('SELECT count(*) FROM gone'), 0, 'the server goes on');
+
 # --- a server by hand, a dump, and what keeps a role
 is(as('alice', "SET client_min_messages = error; CREATE SERVER t FOREIGN DATA WRAPPER rose_subscription OPTIONS (publications '{p_f}')"), '', 'CREATE SERVER, as of a dump');
 is(down("SELECT owner::regrole, enabled, conninfo IS NULL FROM rose.subscription WHERE subname = 't'"), 'alice|f|t', 'is hers, and rests');
