@@ -426,6 +426,8 @@ lock_all(Oid relid, RoseAddedLock lock)
 		if (!lock(lfirst_oid(lc), AccessExclusiveLock, ms))
 			return lfirst_oid(lc);
 	}
+	/* with the locks in hand: they may have got other owners while they were waited for */
+	rose_owner_require_relids(rose_apply.sub, find_all_inheritors(relid, NoLock, NULL));
 	return InvalidOid;
 }
 

@@ -136,6 +136,9 @@ typedef struct RoseSubscriptionTable
 extern RoseSubscription *rose_subscription_find(const char *name);
 extern RoseSubscription *rose_subscription_get(Oid subid);
 
+/* For messages, of one that nothing keeps from being dropped: then it is the number. */
+extern const char *rose_subscription_name(Oid subid);
+
 /* All of this database; NIL also when the extension is not installed. */
 extern List *rose_subscription_list(void);
 extern List *rose_subscription_tables(Oid subid);

@@ -246,6 +246,14 @@ rose_subscription_get(Oid subid)
 	return NULL;
 }
 
+const char *
+rose_subscription_name(Oid subid)
+{
+	const RoseSubscription *sub = rose_subscription_get(subid);
+
+	return sub != NULL ? sub->name : psprintf("%u", subid);
+}
+
 RoseSubscription *
 rose_subscription_find(const char *name)
 {

@@ -180,7 +180,7 @@ rose_repl_check_alter(Oid relid, bool unlogged)
 					get_rel_name(relid)) :
 			 errmsg("cannot change the access method of table \"%s\" because a subscription feeds it",
 					get_rel_name(relid)),
-			 errdetail("It is part of rose subscription \"%s\".", rose_subscription_get(subid)->name),
+			 errdetail("It is part of rose subscription \"%s\".", rose_subscription_name(subid)),
 			 errhint("Take it out of the subscription's publications and call rose.alter_subscription with refresh => true, or drop the subscription.")));
 }
 

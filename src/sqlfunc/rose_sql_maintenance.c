@@ -155,7 +155,7 @@ rose_sql_detach(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("table \"%s\" belongs to rose subscription \"%s\"",
-						RelationGetRelationName(rel), rose_subscription_get(subid)->name),
+						RelationGetRelationName(rel), rose_subscription_name(subid)),
 				 errhint("Drop the subscription, or take the table out of its publications and call rose.alter_subscription with refresh => true.")));
 	spill_detached(rose_tree_open_any_order(rel));
 	rose_repl_unfeed(relid, InvalidOid);

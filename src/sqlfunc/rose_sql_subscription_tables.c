@@ -38,7 +38,7 @@ require_free_partition(Oid relid, Oid table)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("partition \"%s\" of table \"%s\" belongs to rose subscription \"%s\"",
-						get_rel_name(relid), get_rel_name(table), rose_subscription_get(other)->name)));
+						get_rel_name(relid), get_rel_name(table), rose_subscription_name(other))));
 }
 
 static void
@@ -66,7 +66,7 @@ require_free(const RoseSubscription *sub, Oid relid, const RoseUpstreamTable *re
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("table \"%s\" belongs to another rose subscription, \"%s\"",
-						get_rel_name(relid), rose_subscription_get(other)->name)));
+						get_rel_name(relid), rose_subscription_name(other))));
 	for_each_from(lc, rose_target_tables_of(relid), 1)
 		require_free_partition(lfirst_oid(lc), relid);
 }
