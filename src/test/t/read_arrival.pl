@@ -153,7 +153,8 @@ sql('CREATE TABLE s (id int PRIMARY KEY, v int) USING rose; INSERT INTO s SELECT
 sql('CREATE TABLE c (id int PRIMARY KEY, v int, t text) USING rose');
 my $own = RoseTest::Session->new($node);
 
-# What a spill carries over comes behind what was written meanwhile: of other rows, and of the same.
+# What a spill carries over comes behind what was written meanwhile: of other rows, and of the same. (16 would take distinct ids
+# in the order of the key.)
 $own->run("BEGIN; INSERT INTO c SELECT g * 7 % 200, 0, 'old' FROM generate_series(1, 200) g; SAVEPOINT s; UPDATE c SET v = 1 WHERE id % 5 = 0");
 my $spill = RoseTest::Session->new($node);
 $keeper->run("SELECT stop_at('spill-frozen', 'wait')");
@@ -165,11 +166,11 @@ $spill->finish;
 $before = batches();
 my $expected = sql("SELECT count(*), count(DISTINCT id), sum(v) FROM (SELECT g AS id, CASE WHEN g % 5 = 0 THEN 1 ELSE 0 END + CASE WHEN g % 2 = 0 THEN 2 ELSE 0 END AS v FROM generate_series(0, 199) g
 	UNION ALL SELECT g, 5 FROM generate_series(200, 300) g) x");
-is($own->run('SELECT count(*), count(DISTINCT id), sum(v) FROM c'), $expected, 'older versions that came behind newer ones');
-is($own->run('SAVEPOINT t; DELETE FROM c WHERE id % 3 = 0; ROLLBACK TO t; SELECT count(*), count(DISTINCT id), sum(v) FROM c'), $expected, '... after some were taken back');
+is($own->run('SELECT count(*), count(DISTINCT id + 0), sum(v) FROM c'), $expected, 'older versions that came behind newer ones');
+is($own->run('SAVEPOINT t; DELETE FROM c WHERE id % 3 = 0; ROLLBACK TO t; SELECT count(*), count(DISTINCT id + 0), sum(v) FROM c'), $expected, '... after some were taken back');
 is(sql('SELECT count(*) FROM c'), 0, '... nobody else sees them');
 $own->run('COMMIT');
-is(sql('SELECT count(*), count(DISTINCT id), sum(v) FROM c'), $expected, '... until they are committed');
+is(sql('SELECT count(*), count(DISTINCT id + 0), sum(v) FROM c'), $expected, '... until they are committed');
 cmp_ok(batches(), '>', $before + 2, '... in the order of arrival');
 
 # Prepared, and carried over.
