@@ -58,7 +58,7 @@ END $$;
 CREATE FUNCTION drop_parent(k int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	DELETE FROM parent WHERE id = k;
-EXCEPTION WHEN foreign_key_violation THEN
+EXCEPTION WHEN foreign_key_violation OR restrict_violation THEN
 	NULL;
 END $$;
 CREATE FUNCTION add_child(k int, p int) RETURNS void LANGUAGE plpgsql AS $$
