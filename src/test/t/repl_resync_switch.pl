@@ -266,8 +266,11 @@ up("CREATE TABLE late $columns; INSERT INTO late VALUES (1, 1, 'upstream'); ALTE
 down("CREATE TABLE late $columns USING rose; INSERT INTO late VALUES (2, 2, 'local'); SELECT rose.alter_subscription('s', refresh => true)");
 until_down("state = 'error' AND last_error ~ 'not empty' AND old_rows_lsn IS NULL FROM rose.stat_subscription_tables WHERE relname = 'late'", 'rows of others are not replaced');
 is(down('SELECT v FROM late'), 'local', 'they are there');
+$control->run("SELECT stop_at('replace-ready', 'wait', 'worker')");
 resync('late');
-is(down("SELECT old_rows_lsn FROM rose.stat_subscription_tables WHERE relname = 'late'"), '0/0', 'unless it is asked for; they are of no position') if state_of('late') ne 'ready';
+wait_for_stop($replica);
+is(down("SELECT old_rows_lsn FROM rose.stat_subscription_tables WHERE relname = 'late'"), '0/0', 'unless it is asked for; they are of no position');
+$control->run("SELECT go_on('replace-ready')");
 synced();
 same('copied', @tables, 'late');
 
