@@ -24,7 +24,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "commands/cluster.h"
@@ -192,23 +191,6 @@ describe(RoseReplacement *replacement)
 	rose_feed_begin(tree, rose_apply.sub->subid, rose_apply.sub->logged);
 }
 
-static void
-describe_indexes(Relation rel)
-{
-	List	   *indexes = RelationGetIndexList(rel);
-	ListCell   *lc;
-
-	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		if (rose_relation_has_tree(index))
-			rose_copied_note(rose_tree_open_any_order(index));
-		index_close(index, NoLock);
-	}
-	list_free(indexes);
-}
-
 void
 rose_replace_switch(RoseReplacement *replacement)
 {
@@ -227,7 +209,4 @@ rose_replace_switch(RoseReplacement *replacement)
 
 	finish_heap_swap(replacement->relid, replacement->made_relid, false, false, false, true,
 					 frozen, minmulti, persistence);
-	rel = table_open(replacement->relid, NoLock);
-	describe_indexes(rel);
-	table_close(rel, NoLock);
 }

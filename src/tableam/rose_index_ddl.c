@@ -45,6 +45,7 @@
 #include "util/rose_index_def.h"
 #include "util/rose_index_expr.h"
 #include "store/rose_metapage.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_index_set.h"
@@ -307,6 +308,7 @@ rose_index_ddl_build(Relation rel, Relation index, IndexInfo *info)
 	rose_index_file_create(index, &def, info->ii_Concurrent);
 
 	tree = rose_tree_open(index);
+	rose_copied_carry(table, tree);
 	if (OidIsValid(rose_tree_written_by(table->shared)))
 		rose_feed_begin(tree, rose_tree_written_by(table->shared), OidIsValid(table->shared->logged_by));
 	describe_index(table, tree, &def.meta, &described);

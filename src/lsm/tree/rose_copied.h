@@ -32,7 +32,7 @@ rose_copied_require(RoseTree *tree, const RoseVisibility *vis)
  */
 extern void rose_copied_note(RoseTree *tree);
 
-/* The file takes the place of this one, and has its versions. */
+/* The file takes the place of this one, and has its versions; or it is of an index of the table, made of them. */
 extern void rose_copied_carry(RoseTree *from, RoseTree *to);
 
 #endif							/* ROSE_COPIED_H */

@@ -126,6 +126,29 @@ $snapshot->run('COMMIT');
 $snapshot->end;
 is(down('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM plain; COMMIT'), $rows + 2, 'none for who comes later');
 
+# --- a snapshot of before, by indexes that are made after the switch: what the new rows have not has no entry there
+down('CREATE INDEX plain_v ON plain (v)');
+replaced_upstream('plain', 3);
+wait_for_apply($upstream, $replica);
+my $by_index = RoseTest::Session->new($replica);
+$exported = $by_index->run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT pg_export_snapshot()");
+replaced_upstream('plain', 2);
+wait_for_apply($upstream, $replica);
+resync('plain');
+synced();
+foreach my $made ('REINDEX INDEX plain_v', 'DROP INDEX plain_v; CREATE INDEX plain_v ON plain (v)', 'REINDEX TABLE plain')
+{
+	down($made);
+	foreach my $what ('v', 'id')
+	{
+		like(error_of($replica, "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '$exported'; SET LOCAL enable_seqscan = off;"
+			. " SET LOCAL rose.enable_aggregate = off; SET LOCAL rose.enable_scan = off; SELECT $what FROM plain WHERE v = 'round 3'"), qr/was copied anew after the snapshot was taken/, "an error after $made: $what");
+	}
+}
+$by_index->run('COMMIT');
+$by_index->end;
+down('DROP INDEX plain_v');
+
 # --- the copy is cancelled, ended, paused: old rows stay
 foreach my $how ('pg_cancel_backend', 'pg_terminate_backend')
 {
