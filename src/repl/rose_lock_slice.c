@@ -30,7 +30,7 @@
 #include "repl/rose_lock_slice.h"
 #include "repl/rose_repl_internal.h"
 
-/* The detector looks once in each slice of a batch. */
+/* The detector looks once in each slice: so late, or in the middle of a shorter one. */
 #define ROSE_LOCK_DETECTOR_MS	1000
 /* Whether somebody wants something meanwhile is looked at this often. */
 #define ROSE_LOCK_LOOK_MS		100
@@ -93,7 +93,7 @@ begin_slice(const RoseLockSlice *slice)
 	/* as if its time were over as soon as it is looked at */
 	slice_ends = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
 											 ROSE_STOP_POINT_SKIPS("slice-is-long") ? 0 : slice->ms);
-	DeadlockTimeout = Min(DeadlockTimeout, ROSE_LOCK_DETECTOR_MS);
+	DeadlockTimeout = Min(DeadlockTimeout, Min(ROSE_LOCK_DETECTOR_MS, Max(slice->ms / 2, 1)));
 	enable_timeout_every(look_timeout,
 						 TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROSE_LOCK_LOOK_MS),
 						 ROSE_LOCK_LOOK_MS);

@@ -213,6 +213,22 @@ same('both were done', 'other', 'nokey');
 is(down('SELECT count(*), count(local) FROM plain'), up("SELECT count(*) || '|0' FROM plain"), 'and the rows are there');
 down('ALTER TABLE plain DROP local');
 
+# --- nor does somebody who reads one partition, and waits for what the copy has of another
+$control->run("SELECT stop_at('replace-ready', 'wait', 'worker')");
+resync('parted');
+wait_for_stop($replica);
+my $crossing = RoseTest::Session->new($replica);
+# it is not he who finds the deadlock
+$crossing->run("SET deadlock_timeout = '1h'; BEGIN; SELECT count(*) FROM parted_1");
+$crossing->start('LOCK TABLE parted_2 IN ACCESS EXCLUSIVE MODE; COMMIT');
+until_down("count(*) > 0 FROM pg_locks WHERE relation = 'parted_2'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted", 'somebody waits for a partition');
+$control->run("SELECT go_on('replace-ready')");
+until_down("count(*) = 0 FROM pg_locks WHERE relation = 'parted_2'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted", 'the copy gives way');
+$crossing->finish;
+$crossing->end;
+synced();
+same('and is made again', 'parted');
+
 # --- partitions that come while it is copied: it begins anew
 $control->run("SELECT stop_at('replace-ready', 'wait', 'worker')");
 resync('parted');
