@@ -268,6 +268,7 @@ resync('nokey');
 wait_for_stop($replica);
 $n = down('SELECT count(*) FROM nokey');
 down("SELECT rose.alter_subscription('s', enabled => false)");
+until_down("count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rose replication copier'", 'disabled: the copy ends');
 $control->run("SELECT go_on('replace-ready')");
 is(down('SELECT count(*) FROM nokey'), $n, 'disabled: old rows stay');
 is(old_rows_of('nokey'), 't', 'and are called old');
