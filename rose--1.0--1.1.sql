@@ -212,11 +212,14 @@ SELECT s.subid, s.subname, p.pid,
 	t.epoch, p.spill_waits, p.spill_wait_ms, p.last_commit_time, p.last_error, p.last_error_time,
 	p.blocked_reason,
 	w.relid::pg_catalog.regclass AS waiting_for, w.since AS waiting_since,
-	-- who writes an epoch does not queue for a lock
+	-- who writes an epoch does not queue for a lock, and who adds a column, whom everybody is in the way of, hardly does
 	coalesce(nullif(pg_catalog.pg_blocking_pids(p.pid), '{}'),
 		(SELECT pg_catalog.array_agg(DISTINCT coalesce(l.pid, 0)) FROM pg_catalog.pg_locks l
 		WHERE l.locktype = 'relation' AND l.database = s.dbid AND l.relation = w.relid
-		AND l.mode = 'AccessExclusiveLock')) AS waiting_pids,
+		AND l.mode = 'AccessExclusiveLock'),
+		(SELECT pg_catalog.array_agg(DISTINCT coalesce(l.pid, 0)) FROM pg_catalog.pg_locks l
+		WHERE l.locktype = 'relation' AND l.database = s.dbid AND l.relation = w.relid
+		AND l.granted AND l.pid IS DISTINCT FROM p.pid)) AS waiting_pids,
 	coalesce(o.on_error, 'stop') AS on_error,
 	-- the upstream keeps its WAL from there on for paused tables, and that is so much
 	h.held_lsn,

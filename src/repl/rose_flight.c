@@ -146,6 +146,7 @@ note_blocked(RoseReplWaitShared *wait, Oid relid)
 		wait->since = OidIsValid(relid) ? GetCurrentTimestamp() : 0;
 	wait->relid = relid;
 	wait->for_epoch = OidIsValid(relid);
+	wait->alone = false;
 	LWLockRelease(&rose_repl_shared->lock);
 }
 

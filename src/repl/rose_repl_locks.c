@@ -50,12 +50,13 @@
  * A batch
  */
 
-/* InvalidOid: for none. */
+/* InvalidOid: for none.  alone: whoever has it locked is in the way. */
 static void
-note_waiting(Oid relid)
+note_waiting(Oid relid, bool alone)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	rose_apply.shared->waiting.relid = relid;
+	rose_apply.shared->waiting.alone = alone;
 	rose_apply.shared->waiting.for_epoch = false;
 	rose_apply.shared->waiting.since = OidIsValid(relid) ? GetCurrentTimestamp() : 0;
 	LWLockRelease(&rose_repl_shared->lock);
@@ -66,7 +67,7 @@ void
 rose_repl_lock_note_waiting(Oid relid)
 {
 	if (rose_apply.shared->waiting.relid != relid)
-		note_waiting(relid);
+		note_waiting(relid, true);
 }
 
 /* What a batch waits for. */
@@ -152,14 +153,14 @@ static void
 wait_in_slices(BatchWait *wait)
 {
 	wait->slice.ms = ROSE_LOCK_SLICE_MS;
-	note_waiting(wait->slice.relid);
+	note_waiting(wait->slice.relid, false);
 	while (!rose_lock_slice_wait(&wait->slice))
 	{
 		rose_apply_keep_alive();
 		if (wait->slice.deadlocked || is_in_the_way(wait))
 			give_way(wait);
 	}
-	note_waiting(InvalidOid);
+	note_waiting(InvalidOid, false);
 }
 
 void
@@ -236,9 +237,9 @@ rose_repl_waits_for_us(int pid)
 	return waits_for_lock_of(list_make1_int(pid), MyProcPid);
 }
 
-/* Those who keep others from reading a relation, or wait for that. */
+/* Those who keep others from reading a relation, or wait for that; or all who have it locked. */
 static List *
-lockers_of(Oid relid, List *pids)
+lockers_of(Oid relid, bool all, List *pids)
 {
 	LockData   *locks = GetLockStatusData();
 
@@ -249,7 +250,7 @@ lockers_of(Oid relid, List *pids)
 		if (lock->locktag.locktag_type == LOCKTAG_RELATION &&
 			lock->locktag.locktag_field1 == MyDatabaseId &&
 			lock->locktag.locktag_field2 == relid &&
-			((lock->holdMask & LOCKBIT_ON(AccessExclusiveLock)) != 0 ||
+			((lock->holdMask & (all ? ~0 : LOCKBIT_ON(AccessExclusiveLock))) != 0 ||
 			 lock->waitLockMode == AccessExclusiveLock))
 			pids = list_append_unique_int(pids, lock->pid);
 	}
@@ -287,7 +288,7 @@ rose_repl_request_is_hopeless(Oid subid)
 	for (int i = 0; i < lengthof(relids); i++)
 	{
 		if (OidIsValid(relids[i]))
-			pids = lockers_of(relids[i], pids);
+			pids = lockers_of(relids[i], false, pids);
 	}
 	return list_member_int(pids, MyProcPid) || waits_for_lock_of(pids, MyProcPid);
 }
@@ -321,13 +322,13 @@ rose_repl_held_up_by(Oid subid, bool *for_epoch)
 
 /* Those who keep the worker waiting, and are none of the subscription. */
 static void
-add_lockers(StringInfo out, Oid relid, int worker, int spiller)
+add_lockers(StringInfo out, const RoseReplWaitShared *wait, int worker, int spiller)
 {
-	List	   *pids = worker != 0 ? blockers_of(worker) : NIL;
+	List	   *pids = worker != 0 && !wait->for_epoch ? blockers_of(worker) : NIL;
 	int			n = 0;
 	ListCell   *lc;
 
-	pids = lockers_of(relid, pids);
+	pids = lockers_of(wait->relid, wait->alone, pids);
 	foreach(lc, pids)
 	{
 		int			pid = lfirst_int(lc);
@@ -367,7 +368,7 @@ rose_repl_describe_wait(Oid subid)
 	initStringInfo(&out);
 	appendStringInfo(&out, "It waits for \"%s\"",
 					 quote_qualified_identifier(get_namespace_name(get_rel_namespace(wait.relid)), relname));
-	add_lockers(&out, wait.relid, wait.for_epoch ? 0 : worker, spiller);
+	add_lockers(&out, &wait, worker, spiller);
 	appendStringInfoChar(&out, '.');
 	return out.data;
 }

@@ -26,6 +26,7 @@
 typedef struct RoseReplWaitShared
 {
 	Oid			relid;			/* a table or an index that somebody has locked; 0 = none */
+	bool		alone;			/* nobody else may have it locked at all */
 	bool		for_epoch;		/* to write one: no request that needs an epoch can be served before */
 	TimestampTz since;
 } RoseReplWaitShared;

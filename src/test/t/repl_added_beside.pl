@@ -76,6 +76,9 @@ up("UPDATE other SET b = 'before'");
 up('ALTER TABLE t ADD x int DEFAULT 3; INSERT INTO t VALUES (10, 10, NULL, 1, 4)');
 until_down("SELECT waiting_for = 't'::regclass FROM rose.stat_subscription");
 pass('it says what it waits for');
+my $pid = $locker->run('SELECT pg_backend_pid()');
+is(join(' ', map { down("SELECT waiting_pids = '{$pid}' FROM rose.stat_subscription") } 1 .. 10), join(' ', ('t') x 10), 'and who is in its way, at any time');
+like(error_of($replica, "SELECT rose.wait_for_lsn('s', 'FFFF/0', 1)"), qr/It waits for "public.t", which is locked by process $pid\./, 'so do those who wait for the subscription');
 is(rows($replica, 'id, b', 'other'), rows($upstream, 'id, b', 'other'), 'what came before is there');
 my $longest = 0;
 foreach (1 .. 30)
