@@ -61,7 +61,19 @@ files_source(int version, Oid relid)
 	return psprintf("pg_catalog.pg_class f WHERE f.relkind = 'r' AND (f.oid = %u OR f.oid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree(%u) t))", relid, relid);
 }
 
-#define FILE_NAME "pg_catalog.concat(f.oid::pg_catalog.text, ':', f.relfilenode::pg_catalog.text)"
+/*
+ * An expression: oid:attached:file.  Where it is attached does not stay the same if it is detached and attached again, when it may have got a column
+ * by itself: a row of pg_inherits is never changed in place.
+ */
+static char *
+file_name(int version)
+{
+	const char *attached = version < PARTITION_TREE_VERSION ? "''" :
+		"(SELECT pg_catalog.string_agg(i.xmin::pg_catalog.text, '.' ORDER BY i.inhrelid) FROM pg_catalog.pg_inherits i"
+		" WHERE i.inhrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_ancestors(f.oid) t))";
+
+	return psprintf("pg_catalog.concat(f.oid::pg_catalog.text, ':', %s, ':', f.relfilenode::pg_catalog.text)", attached);
+}
 
 /* A whole number between these; error if it is none.  Whatever answers need not mean well. */
 static int
@@ -129,10 +141,10 @@ rose_upstream_look(WalReceiverConn *conn, List *publications, Oid relid, RoseUps
 							  psprintf("SELECT q.n::pg_catalog.text, q.a, q.b FROM ("
 									   "SELECT a.attnum::pg_catalog.int4 AS n, a.attname::pg_catalog.text AS a, %s AS b FROM pg_catalog.pg_attribute a"
 									   " WHERE a.attrelid = %u AND a.attnum > 0 AND NOT a.attisdropped"
-									   " UNION ALL SELECT - c.relnatts, (SELECT pg_catalog.array_agg(" FILE_NAME " ORDER BY f.oid) FROM %s)::pg_catalog.text, %s"
+									   " UNION ALL SELECT - c.relnatts, (SELECT pg_catalog.array_agg(%s ORDER BY f.oid) FROM %s)::pg_catalog.text, %s"
 									   " FROM pg_catalog.pg_class c WHERE c.oid = %u) q ORDER BY q.n",
 									   version >= GENERATED_VERSION ? "a.attgenerated::pg_catalog.text" : "''::pg_catalog.text",
-									   relid, files_source(version, relid), published_expression(version, publications, "c"), relid),
+									   relid, file_name(version), files_source(version, relid), published_expression(version, publications, "c"), relid),
 							  3, types, LOOK_PURPOSE);
 	slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
 	while (tuplestore_gettupleslot(res->tuplestore, true, false, slot))
@@ -148,7 +160,7 @@ rose_upstream_look(WalReceiverConn *conn, List *publications, Oid relid, RoseUps
 }
 
 /*
- * What rows of before have in the column (of a), by tables that were there before: those with the files that were seen then, and nothing; those with
+ * What rows of before have in the column (of a), by tables that were there before, and were never apart: those with the files that were seen then, and nothing; those with
  * something, whatever has become of their files.
  */
 static char *
@@ -159,10 +171,10 @@ missing_source(int version, Oid relid, const char *files)
 
 	return psprintf("SELECT pg_catalog.count(*) FILTER (WHERE %s IS NULL AND g.name = ANY (%s)) AS n,"
 					" pg_catalog.count(%s) AS m, pg_catalog.count(DISTINCT %s) AS d, pg_catalog.min(%s) AS v"
-					" FROM (SELECT f.oid, " FILE_NAME " AS name FROM %s) g JOIN pg_catalog.pg_attribute l ON l.attrelid = g.oid"
+					" FROM (SELECT f.oid, %s AS name FROM %s) g JOIN pg_catalog.pg_attribute l ON l.attrelid = g.oid"
 					" WHERE l.attname = a.attname AND NOT l.attisdropped"
-					" AND g.oid::pg_catalog.text IN (SELECT pg_catalog.split_part(u.name, ':', 1) FROM pg_catalog.unnest(%s) AS u(name))",
-					value, seen, value, value, value, files_source(version, relid), seen);
+					" AND pg_catalog.regexp_replace(g.name, ':[^:]*$', '') IN (SELECT pg_catalog.regexp_replace(u.name, ':[^:]*$', '') FROM pg_catalog.unnest(%s) AS u(name))",
+					value, seen, value, value, value, file_name(version), files_source(version, relid), seen);
 }
 
 #define ASK_PURPOSE "ask about a column that was added"
