@@ -297,6 +297,13 @@ check_column(RoseReplRel *entry, AttrNumber attno, const RoseUpstreamSeen *seen,
  * The stream meets a column
  */
 
+/* Of the system's columns, none has a name of the upstream's: ALTER TABLE says that it is taken. */
+static AttrNumber
+column_here(Oid relid, const char *name)
+{
+	return Max(get_attnum(relid, name), InvalidAttrNumber);
+}
+
 static bool
 is_paired(const RoseColumnMap *map, int16 remote_attnum)
 {
@@ -325,7 +332,7 @@ look_at_column(WalReceiverConn *conn, RoseReplRel *entry, const RoseColumnMap *m
 {
 	int16		attnum = sent->attnums[i];
 	const char *name = sent->names[i];
-	AttrNumber	here = get_attnum(entry->relid, name);
+	AttrNumber	here = column_here(entry->relid, name);
 	RoseUpstreamSeen seen = {0};
 	RoseUpstreamAdded added;
 	const char *why;
@@ -508,7 +515,7 @@ add_columns(Oid relid)
 	{
 		AddedColumn *column = lfirst(lc);
 
-		if (get_attnum(relid, column->name) != InvalidAttrNumber)
+		if (column_here(relid, column->name) != InvalidAttrNumber)
 			continue;
 		appendStringInfo(&what, "%s ADD COLUMN %s %s", cmds != NIL ? "," : "", quote_identifier(column->name),
 						 format_type_with_typemod(column->type, column->typmod));
@@ -529,7 +536,7 @@ add_columns(Oid relid)
 	foreach(lc, wanted.columns)
 	{
 		/* or its schema has got another name, and another table this one's, at this moment */
-		if (get_attnum(relid, ((AddedColumn *) lfirst(lc))->name) == InvalidAttrNumber)
+		if (column_here(relid, ((AddedColumn *) lfirst(lc))->name) == InvalidAttrNumber)
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not add a column to table with OID %u, which has got another name", relid)));

@@ -47,7 +47,7 @@ sub stopped
 }
 
 stop_points_create($replica);
-my @tables = qw(t other owned trigger crash_1 crash_2 crash_3);
+my @tables = qw(t named again other owned trigger crash_1 crash_2 crash_3);
 foreach my $table (@tables)
 {
 	up("CREATE TABLE $table (id int PRIMARY KEY, a int, b text); INSERT INTO $table SELECT g, g, 'b' || g FROM generate_series(1, 5) g");
@@ -240,6 +240,10 @@ down("SELECT rose.alter_subscription('shard3', on_schema_change => 'stop')");
 until_down("SELECT blocked_reason IS NULL FROM rose.stat_subscription WHERE subname = 'shard3'");
 wait_for_apply($upstream, $replica, 'postgres', 'shard3', 'u3.orders');
 is(rows($replica, 'id, a, x', 'u3.orders'), "1|1|8\n2|2|6\n3|3|6\n4|4|6", "with 'stop', it is taken as it is");
+
+# --- an upstream that has what no upstream has: a column with a name of the system's
+up("SET allow_system_table_mods = on; ALTER TABLE named ADD x int; UPDATE pg_attribute SET attname = 'tid' WHERE attrelid = 'named'::regclass AND attnum = -1; UPDATE pg_attribute SET attname = 'ctid' WHERE attrelid = 'named'::regclass AND attname = 'x'; UPDATE named SET a = 7 WHERE id = 1");
+stopped('named', qr/column name "ctid" conflicts with a system column name/, 'the name of a system column');
 
 $replica->stop;
 $upstream->stop;
