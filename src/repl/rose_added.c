@@ -86,11 +86,27 @@ is_whole(const RoseUpstreamColumns *sent, const RoseUpstreamColumns *now, const 
 	return bms_is_empty(unsent);
 }
 
+/*
+ * The highest number that a column had at this place of the stream, for sure.  One of the catalog that is not there any more may be described yet,
+ * if the stream lags.
+ */
+static int
+highest_described(int before, const RoseUpstreamColumns *sent, const Bitmapset *generated)
+{
+	int			result = before;
+
+	for (int i = 0; i < sent->n; i++)
+		result = Max(result, sent->attnums[i]);
+	for (int n = -1; (n = bms_next_member(generated, n)) >= 0;)
+		result = Max(result, n);
+	return result;
+}
+
 void
 rose_added_take_seen(RoseReplRel *entry, const RoseUpstreamColumns *sent, const RoseUpstreamColumns *now,
 					 const Bitmapset *generated, const RoseUpstreamSeen *seen)
 {
-	RoseUpstreamSeen before;
+	RoseUpstreamSeen before = {0};
 	MemoryContext old;
 
 	if (seen->files == NULL || !is_whole(sent, now, generated) ||
@@ -99,7 +115,7 @@ rose_added_take_seen(RoseReplRel *entry, const RoseUpstreamColumns *sent, const 
 		return;
 	old = MemoryContextSwitchTo(entry->context);
 	entry->seen = palloc(sizeof(RoseUpstreamSeen));
-	entry->seen->natts = seen->natts;
+	entry->seen->natts = highest_described(before.natts, sent, generated);
 	entry->seen->files = pstrdup(seen->files);
 	entry->seen->published = pstrdup(seen->published);
 	MemoryContextSwitchTo(old);
@@ -149,6 +165,8 @@ why_unknown(const RoseUpstreamSeen *seen, const RoseUpstreamAdded *added, int16 
 		return "the table is published with a list of columns, so the column may have been there before, with values that were not sent";
 	if (strcmp(added->published, seen->published) != 0 || attnum <= seen->natts)
 		return "the publications of the table have changed, so the column may have been there before, with values that were not sent";
+	if (added->between > 0)
+		return "columns that were added before it have been dropped or renamed since, so it is not known which of them this change has";
 	if (added->values > 1 || (added->missing > 0) == (added->unwritten > 0))
 		return "the upstream has written all rows of the table anew, as for a default that is not the same for all of them, so it is not known what they have in it";
 	return NULL;
@@ -327,6 +345,30 @@ had_values(const RoseColumnMap *map, AttrNumber attno)
 	return false;
 }
 
+/*
+ * Whatever has a lower number, and may still be described, is higher than this: the stream has described columns up to here, and those that it has passed
+ * over were dropped by then.
+ */
+static int
+highest_known(const RoseColumnMap *map, const RoseUpstreamSeen *seen)
+{
+	int			result = seen->files != NULL ? seen->natts : 0;
+
+	for (int i = 0; i < map->n; i++)
+		result = Max(result, abs(map->remote_attnums[i]));
+	return result;
+}
+
+static int
+sent_between(const RoseUpstreamColumns *sent, int after, int before)
+{
+	int			n = 0;
+
+	for (int i = 0; i < sent->n; i++)
+		n += sent->attnums[i] > after && sent->attnums[i] < before;
+	return n;
+}
+
 static void
 look_at_column(WalReceiverConn *conn, RoseReplRel *entry, const RoseColumnMap *map, const RoseUpstreamColumns *sent, int i)
 {
@@ -336,13 +378,15 @@ look_at_column(WalReceiverConn *conn, RoseReplRel *entry, const RoseColumnMap *m
 	RoseUpstreamSeen seen = {0};
 	RoseUpstreamAdded added;
 	const char *why;
+	int			known;
 	MemoryContext old;
 
 	if (here != InvalidAttrNumber && had_values(map, here))
 		return;
 	if (!rose_seen_get(rose_apply.sub->subid, entry->relid, &seen))
 		seen.published = seen.files = NULL;
-	if (!rose_upstream_ask_added(conn, rose_apply.sub->publications, entry->remoteid, attnum,
+	known = highest_known(map, &seen);
+	if (!rose_upstream_ask_added(conn, rose_apply.sub->publications, entry->remoteid, attnum, known,
 								 seen.files != NULL ? &seen : &(RoseUpstreamSeen) {0, "", ""}, &added) ||
 		added.type != entry->remote.atttyps[i])
 	{
@@ -350,6 +394,7 @@ look_at_column(WalReceiverConn *conn, RoseReplRel *entry, const RoseColumnMap *m
 			refuse(entry, name, "it has been changed again on the upstream, or dropped", HINT_RESYNC);
 		return;
 	}
+	added.between -= sent_between(sent, known, attnum);
 	if (here != InvalidAttrNumber)
 	{
 		check_column(entry, here, &seen, &added, attnum);

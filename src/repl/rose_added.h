@@ -23,7 +23,7 @@ struct RoseReplRel;
 /* What a table of the upstream was like when it was last looked at. */
 typedef struct RoseUpstreamSeen
 {
-	int			natts;			/* the highest number that a column has, or had */
+	int			natts;			/* the highest number that a column has, or had; of a description, that it was certain to have had */
 	char	   *files;			/* its file, or its partitions': a text array of "oid:file" */
 	char	   *published;		/* rows of the publications' catalogs by which it is published; with an 'l': as a list
 								 * of columns */
@@ -40,6 +40,8 @@ typedef struct RoseUpstreamAdded
 	char	   *collation_schema;	/* NULL: the type's own */
 	char	   *collation_name;
 	bool		generated;
+	int			between;		/* so many columns have lower numbers, but higher than what was known; also dropped ones, but no
+								 * generated ones */
 	char	   *published;		/* as RoseUpstreamSeen.published, of now */
 	int			unwritten;		/* in how many of the files that were seen rows of before have nothing in it */
 	int			missing;		/* in how many tables that were there before they have something; also ... */
@@ -51,8 +53,8 @@ typedef struct RoseUpstreamAdded
 extern void rose_upstream_look(struct WalReceiverConn *conn, List *publications, Oid relid,
 							   RoseUpstreamColumns *columns, Bitmapset **generated, RoseUpstreamSeen *seen);
 
-/* False: there is no such column (any more). */
-extern bool rose_upstream_ask_added(struct WalReceiverConn *conn, List *publications, Oid relid, int16 attnum,
+/* False: there is no such column (any more).  known: numbers up to this were. */
+extern bool rose_upstream_ask_added(struct WalReceiverConn *conn, List *publications, Oid relid, int16 attnum, int known,
 									const RoseUpstreamSeen *seen, RoseUpstreamAdded *out);
 
 /*

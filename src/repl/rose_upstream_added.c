@@ -180,16 +180,18 @@ missing_source(int version, Oid relid, const char *files)
 #define ASK_PURPOSE "ask about a column that was added"
 
 bool
-rose_upstream_ask_added(WalReceiverConn *conn, List *publications, Oid relid, int16 attnum,
+rose_upstream_ask_added(WalReceiverConn *conn, List *publications, Oid relid, int16 attnum, int known,
 						const RoseUpstreamSeen *seen, RoseUpstreamAdded *out)
 {
 	int			version = walrcv_server_version(conn);
-	char	   *v[13];
+	char	   *v[14];
 
 	if (!rose_upstream_row(conn,
 						   psprintf("SELECT a.atttypid::pg_catalog.text, tn.nspname::pg_catalog.text, t.typname::pg_catalog.text, (t.oid <> w.oid)::pg_catalog.text,"
 									" a.atttypmod::pg_catalog.text, cn.nspname::pg_catalog.text, co.collname::pg_catalog.text, %s, %s,"
-									" k.n::pg_catalog.text, k.m::pg_catalog.text, k.d::pg_catalog.text, k.v"
+									" k.n::pg_catalog.text, k.m::pg_catalog.text, k.d::pg_catalog.text, k.v,"
+									" (SELECT pg_catalog.count(*)::pg_catalog.text FROM pg_catalog.pg_attribute b"
+									" WHERE b.attrelid = a.attrelid AND b.attnum > %d AND b.attnum < a.attnum AND %s = '')"
 									" FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
 									" JOIN pg_catalog.pg_type w ON w.oid = a.atttypid"
 									" JOIN pg_catalog.pg_type t ON t.oid = CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_type e"
@@ -200,7 +202,9 @@ rose_upstream_ask_added(WalReceiverConn *conn, List *publications, Oid relid, in
 									" CROSS JOIN LATERAL (%s) k"
 									" WHERE a.attrelid = %u AND a.attnum = %d AND NOT a.attisdropped",
 									version >= GENERATED_VERSION ? "a.attgenerated::pg_catalog.text" : "''::pg_catalog.text",
-									published_expression(version, publications, "c"), missing_source(version, relid, seen->files), relid, attnum),
+									published_expression(version, publications, "c"), known,
+									version >= GENERATED_VERSION ? "b.attgenerated::pg_catalog.text" : "''::pg_catalog.text",
+									missing_source(version, relid, seen->files), relid, attnum),
 						   lengthof(v), v, ASK_PURPOSE))
 		return false;
 	if (v[1] == NULL || v[2] == NULL || v[3] == NULL || v[7] == NULL)
@@ -218,6 +222,7 @@ rose_upstream_ask_added(WalReceiverConn *conn, List *publications, Oid relid, in
 	out->missing = to_number(v[10], 0, PG_INT32_MAX, ASK_PURPOSE);
 	out->values = to_number(v[11], 0, PG_INT32_MAX, ASK_PURPOSE);
 	out->value = v[12];
+	out->between = to_number(v[13], 0, MaxAttrNumber, ASK_PURPOSE);
 	if ((out->missing > 0) != (out->value != NULL))
 		rose_upstream_malformed(ASK_PURPOSE);
 	return true;

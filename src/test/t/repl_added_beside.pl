@@ -175,6 +175,23 @@ down("SELECT rose.alter_subscription('s')");
 same('crash_3', 'id, a, b, x', 'an error before the column is committed');
 is(down("SELECT count(*), count(problem) FROM rose.verify('s')"), '0|0', 'all is verified');
 
+# --- a column that the subscription has stopped at is dropped, and there is another one of its name by the time it goes on
+up('VACUUM FULL again');
+down("SELECT rose.alter_subscription('s', enabled => false)");
+up('UPDATE again SET a = 7 WHERE id = 3');
+up('ALTER TABLE again ADD x int DEFAULT 1; UPDATE again SET x = 9 WHERE id = 1');
+up('ALTER TABLE again DROP x');
+down("SELECT rose.alter_subscription('s', enabled => true)");
+stopped('again', qr/it cannot be told which they were at this change/, 'one that is not there any more');
+up('ALTER TABLE again ADD x int DEFAULT 2; UPDATE again SET a = 8 WHERE id = 2');
+down("SELECT rose.alter_subscription('s')");
+until_down("SELECT last_error !~ 'cannot be told' FROM rose.subscription_rel WHERE relid = 'again'::regclass");
+stopped('again', qr/columns that were added before it have been dropped or renamed since/, 'another one has its name');
+down('ALTER TABLE again ADD x int');
+down("SELECT rose.alter_subscription('s', resync => 'again')");
+down("SELECT rose.wait_for_sync('s', $timeout)");
+same('again', 'id, a, b, x', 'copied again');
+
 # --- lists of columns
 up('CREATE TABLE list_1 (id int PRIMARY KEY, a int, b text); INSERT INTO list_1 SELECT g, g FROM generate_series(1, 5) g; CREATE TABLE list_2 (LIKE list_1 INCLUDING ALL); INSERT INTO list_2 TABLE list_1; CREATE TABLE filtered (LIKE list_1 INCLUDING ALL); INSERT INTO filtered TABLE list_1; CREATE TABLE mapped (LIKE list_1 INCLUDING ALL); INSERT INTO mapped TABLE list_1');
 down("CREATE TABLE list_1 (id int PRIMARY KEY, a int, b text) USING rose; CREATE TABLE list_2 (id int PRIMARY KEY, a int, b text) USING rose; CREATE TABLE filtered (id int PRIMARY KEY, a int, b text) USING rose; CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.here (id int PRIMARY KEY, a int, b text) USING rose");
