@@ -11,7 +11,9 @@
  * - a partition that is detached: rows that it had would be missing for good;
  * - a table that is attached: rows that it had might be out of its bounds.
  *
- * A table that one subscription has is not attached to one that another one has: both would write to it.
+ * A table that one subscription has is not attached to one that another one has: both would write to it. Nor is one that has rows attached to
+ * a table which is to be copied again: it shows its old rows until then, and the copy would take the place of these, too, which
+ * nobody has said of them.
  *
  * What a command does is heard from the hook on objects, whose tables it has locked, and not taken from its text: event triggers may have
  * renamed them by the time when it has been run, and foreign tables become partitions, too.  It is looked at then.
@@ -26,9 +28,11 @@
 #include "access/skey.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/partition.h"
 #include "catalog/pg_inherits.h"
+#include "executor/tuptable.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -36,6 +40,7 @@
 #include "utils/snapmgr.h"
 
 #include "lsm/tree/rose_relation.h"
+#include "repl/rose_old_rows.h"
 #include "repl/rose_repl.h"
 #include "tableam/rose_tableam.h"
 #include "rose_ddl_notes.h"
@@ -128,6 +133,59 @@ check_parent(Oid parent)
 		require_durable(relid, "add a partition beside the default one");
 }
 
+static bool
+has_rows(Relation rel)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	bool		found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
+
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+/* A table of this table or tree of partitions that has rows, or InvalidOid. */
+static Oid
+find_rows(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, AccessShareLock, NULL))
+	{
+		Relation	rel = try_relation_open(lfirst_oid(lc), NoLock);
+		bool		found = rel != NULL && RELKIND_HAS_TABLE_AM(rel->rd_rel->relkind) && has_rows(rel);
+
+		if (rel != NULL)
+			relation_close(rel, NoLock);
+		if (found)
+			return lfirst_oid(lc);
+	}
+	return InvalidOid;
+}
+
+/* Who has a table copied again locks it, and writes down that it has old rows; so he is seen here, or sees the new partition. */
+static void
+check_not_copied_again(Oid subid, Oid relid)
+{
+	ListCell   *lc;
+	Oid			rows;
+
+	foreach(lc, get_partition_ancestors(relid))
+	{
+		if (!rose_old_rows_are_there(subid, lfirst_oid(lc), NULL) || !OidIsValid(rows = find_rows(relid)))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot attach table \"%s\", which has rows, to table \"%s\", which is to be copied again",
+						get_rel_name(rows), get_rel_name(lfirst_oid(lc))),
+				 errdetail("The copy would take the place of its rows."),
+				 errhint("Attach it when rose.stat_subscription_tables has no old_rows_lsn for the table any more.")));
+	}
+}
+
 /* A table has one subscription, and a partition that of the tables that it is one of. */
 static void
 check_attached(Oid relid)
@@ -137,10 +195,10 @@ check_attached(Oid relid)
 
 	require_durable(relid, "attach a table");
 	own = rose_subscription_of_any(find_all_inheritors(relid, NoLock, NULL));
-	if (!OidIsValid(own))
-		return;
 	other = rose_subscription_of_any(get_partition_ancestors(relid));
-	if (!OidIsValid(other) || own == other)
+	if (OidIsValid(other))
+		check_not_copied_again(other, relid);
+	if (!OidIsValid(own) || !OidIsValid(other) || own == other)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_IN_USE),
