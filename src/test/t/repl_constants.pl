@@ -205,6 +205,9 @@ down("SET timezone = 'Asia/Kolkata'; SELECT rose.alter_subscription('zone', resy
 is(down('SELECT count(*), sum(a) FROM zone'), '4|14', 'and a resync');
 
 # --- a TRUNCATE looks at all rows first, whose they are; the upstream hears from the worker meanwhile
+# (The other subscription, which tries a TRUNCATE again and again, would come to the same stop points.)
+down("SELECT rose.alter_subscription('s', enabled => false)");
+$replica->poll_query_until('postgres', "SELECT pid IS NULL FROM rose.stat_subscription WHERE subname = 's'") or die 'it ends';
 stop_points_create($replica);
 up('CREATE TABLE many (id int PRIMARY KEY); INSERT INTO many SELECT generate_series(1, 2000); CREATE PUBLICATION many FOR TABLE many');
 down('CREATE TABLE many (shard int, id int, PRIMARY KEY (shard, id)) USING rose');

@@ -182,7 +182,7 @@ down("SELECT rose.resume_table('s', 'q')");
 all_same('and resumed');
 
 # --- after an error
-down("SELECT rose.alter_subscription('s', on_error => 'pause')");
+down("SELECT rose.alter_subscription('s', on_error => 'pause', on_schema_change => 'stop')");
 up("ALTER TABLE nokey ADD COLUMN c int; INSERT INTO nokey VALUES (1, 'c', 2); UPDATE t SET v = 0");
 until_down("SELECT state = 'paused' FROM rose.stat_subscription_tables WHERE relid = 'nokey'::regclass") or die why();
 change();
