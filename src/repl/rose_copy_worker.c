@@ -142,6 +142,7 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 			(errmsg("rose subscription \"%s\" copies table \"%s\"",
 					rose_apply.sub->name, RelationGetRelationName(rel))));
 	rose_upstream_begin_copy(conn, slot_name(relid), &sync_lsn);
+	ROSE_STOP_POINT("copy-snapshot");
 	require_place(relid, sync_lsn);
 	counts.copied = rose_copy_table(conn, rel);
 	relation_close(rel, NoLock);

@@ -70,6 +70,9 @@ extern struct WalRcvExecResult *rose_upstream_query(struct WalReceiverConn *conn
 													const Oid *types, const char *purpose);
 extern char *rose_upstream_literals(List *strings);
 
+/* The first column, of type text, of all rows: a list of C strings, NULL for NULL. */
+extern List *rose_upstream_strings(struct WalReceiverConn *conn, const char *sql, const char *purpose);
+
 /* Start of the stream; ends with rose_upstream_disconnect.  REQUIRES: it was identified on this connection. */
 extern void rose_upstream_start(struct WalReceiverConn *conn, const RoseSubscription *sub,
 								XLogRecPtr start, bool binary);
@@ -122,7 +125,10 @@ extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *
 extern char *rose_upstream_source(struct WalReceiverConn *conn, List *publications,
 								  const RoseUpstreamTable *table);
 
-/* COPY ... TO STDOUT of these columns was started.  How many rows will come, as the upstream estimates; -1: not known. */
+/*
+ * COPY ... TO STDOUT of these columns was started.  How many rows will come, as the upstream estimates; -1: not known.
+ * Error, which may pass, if the table has got a new file since the transaction's snapshot.
+ */
 extern int64 rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
 									 const RoseUpstreamTable *table, List *columns);
 

@@ -155,9 +155,8 @@ require_text(TupleTableSlot *slot, int attnum, const char *purpose)
 	return result;
 }
 
-/* The first column, of type text, of all rows: a list of C strings, NULL for NULL. */
-static List *
-query_strings(WalReceiverConn *conn, const char *sql, const char *purpose)
+List *
+rose_upstream_strings(WalReceiverConn *conn, const char *sql, const char *purpose)
 {
 	Oid			types[1] = {TEXTOID};
 	WalRcvExecResult *res = rose_upstream_query(conn, sql, 1, types, purpose);
@@ -232,7 +231,7 @@ check_column_lists(WalReceiverConn *conn, List *publications)
 
 	if (walrcv_server_version(conn) < 150000)
 		return;
-	found = query_strings(conn,
+	found = rose_upstream_strings(conn,
 						  psprintf("SELECT t.schemaname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) t.tablename"
 								   " FROM pg_catalog.pg_publication_tables t WHERE t.pubname IN (%s)"
 								   " GROUP BY t.schemaname, t.tablename"
@@ -253,7 +252,7 @@ rose_upstream_check_publications(WalReceiverConn *conn, List *publications)
 	List	   *found;
 	ListCell   *lc;
 
-	found = query_strings(conn,
+	found = rose_upstream_strings(conn,
 						  psprintf("SELECT p.pubname::pg_catalog.text FROM pg_catalog.pg_publication p"
 								   " WHERE p.pubname IN (%s)", rose_upstream_literals(publications)),
 						  "read the upstream's publications");
@@ -395,22 +394,8 @@ rose_upstream_drop_slot(WalReceiverConn *conn, const char *slot)
 }
 
 /* ---------------------------------------------------------------------
- * Initial copy
+ * What is published
  */
-
-/*
- * The transaction's snapshot is that of a temporary slot's consistent point: it
- * sees what committed before *lsn, and a stream from *lsn has the rest.  The slot
- * goes away with the connection.
- */
-void
-rose_upstream_begin_copy(WalReceiverConn *conn, const char *slot, XLogRecPtr *lsn)
-{
-	/* rows that a policy hides are an error: the stream would have their changes */
-	rose_upstream_command(conn, "SET row_security = off");
-	rose_upstream_command(conn, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
-	(void) rose_walrcv_create_slot(conn, slot, true, CRS_USE_SNAPSHOT, lsn);
-}
 
 /* "number name" each */
 static void
@@ -454,7 +439,7 @@ rose_upstream_key_is_deferrable(WalReceiverConn *conn, Oid relid, const int16 *a
 	for (int i = 0; i < n; i++)
 		appendStringInfo(&sql, "%s%d", i > 0 ? "," : "", attnums[i]);
 	appendStringInfoString(&sql, "}'::pg_catalog.int2[]");
-	found = query_strings(conn, sql.data, "read the keys of a table");
+	found = rose_upstream_strings(conn, sql.data, "read the keys of a table");
 	return found != NIL && linitial(found) != NULL && strcmp(linitial(found), "false") == 0;
 }
 
@@ -487,7 +472,7 @@ rose_upstream_published_columns(WalReceiverConn *conn, List *publications,
 						 " AND t.tablename = c.relname AND a.attname = ANY (t.attnames))",
 						 rose_upstream_literals(publications));
 	appendStringInfoString(&sql, " ORDER BY a.attnum");
-	parse_columns(query_strings(conn, sql.data, "read the columns of a published table"), out);
+	parse_columns(rose_upstream_strings(conn, sql.data, "read the columns of a published table"), out);
 }
 
 void
@@ -506,47 +491,6 @@ rose_upstream_published_kinds(WalReceiverConn *conn, List *publications, const R
 	out->inserts = values[0] != NULL && strcmp(values[0], "true") == 0;
 	out->updates = values[1] != NULL && strcmp(values[1], "true") == 0;
 	out->deletes = values[2] != NULL && strcmp(values[2], "true") == 0;
-}
-
-/* The condition that a row must meet to be published, or NULL. */
-static char *
-row_filter(WalReceiverConn *conn, const char *pubs, const char *nspname, const char *relname)
-{
-	StringInfoData sql;
-	List	   *filters;
-
-	if (walrcv_server_version(conn) < 150000)
-		return NULL;
-
-	/* A row is published if any publication takes it; one without filter takes all. */
-	initStringInfo(&sql);
-	appendStringInfo(&sql,
-					 "SELECT CASE WHEN pg_catalog.bool_and(t.rowfilter IS NOT NULL)"
-					 " THEN pg_catalog.string_agg('(' || t.rowfilter || ')', ' OR ') END"
-					 " FROM pg_catalog.pg_publication_tables t"
-					 " WHERE t.pubname IN (%s) AND t.schemaname = %s AND t.tablename = %s",
-					 pubs, quote_literal_cstr(nspname), quote_literal_cstr(relname));
-	filters = query_strings(conn, sql.data, "read the row filters of a published table");
-	return filters != NIL ? linitial(filters) : NULL;
-}
-
-/* Is it an ordinary table, which COPY reads by itself, without a query? */
-static bool
-is_plain_table(WalReceiverConn *conn, const char *nspname, const char *relname)
-{
-	List	   *kinds;
-
-	kinds = query_strings(conn,
-						  psprintf("SELECT c.relkind::pg_catalog.text FROM pg_catalog.pg_class c"
-								   " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-								   " WHERE n.nspname = %s AND c.relname = %s",
-								   quote_literal_cstr(nspname), quote_literal_cstr(relname)),
-						  "read the kind of a published table");
-	if (kinds == NIL || linitial(kinds) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" does not exist on the upstream", nspname, relname)));
-	return strcmp(linitial(kinds), "r") == 0;
 }
 
 /* Of partitions, if it has some: statistics of the whole may be missing. */
@@ -592,128 +536,6 @@ rose_upstream_require_select(WalReceiverConn *conn, const RoseUpstreamTable *tab
 				 errmsg("the subscription's role may not read table \"%s.%s\" on the upstream",
 						table->nspname, table->relname),
 				 errhint("GRANT it SELECT there, and USAGE of the schema.")));
-}
-
-/* *whole: it is all rows of one table. */
-static char *
-source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table, bool *whole)
-{
-	char	   *filter = row_filter(conn, rose_upstream_literals(publications), table->nspname, table->relname);
-	bool		plain = is_plain_table(conn, table->nspname, table->relname);
-
-	*whole = plain && filter == NULL;
-	return psprintf("%s%s%s%s", plain ? "ONLY " : "",
-					quote_qualified_identifier(table->nspname, table->relname),
-					filter != NULL ? " WHERE " : "", filter != NULL ? filter : "");
-}
-
-char *
-rose_upstream_source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table)
-{
-	bool		whole;
-
-	return source(conn, publications, table, &whole);
-}
-
-/*
- * How many rows these are, as the upstream's planner sees it: it knows of filters and partitions, and what has become of the
- * table since it was analyzed last.  -1: it does not say, and what is wrong will be said of the copy.
- */
-static int64
-estimate(WalReceiverConn *conn, const char *from)
-{
-	Oid			types[1] = {TEXTOID};
-	WalRcvExecResult *res;
-	int64		result = -1;
-
-	rose_upstream_command(conn, "SAVEPOINT estimate");
-	res = walrcv_exec(conn, psprintf("EXPLAIN SELECT FROM %s", from), 1, types);
-	if (res->status == WALRCV_OK_TUPLES)
-	{
-		TupleTableSlot *slot = MakeSingleTupleTableSlot(res->tupledesc, &TTSOpsMinimalTuple);
-		char	   *at;
-
-		/* of the whole plan, in its first line */
-		if (tuplestore_gettupleslot(res->tuplestore, true, false, slot) &&
-			(at = strstr(require_text(slot, 1, "estimate the rows of a table"), " rows=")) != NULL)
-			result = strtoll(at + strlen(" rows="), NULL, 10);
-		ExecDropSingleTupleTableSlot(slot);
-	}
-	walrcv_clear_result(res);
-	rose_upstream_command(conn, "ROLLBACK TO SAVEPOINT estimate");
-	return result;
-}
-
-int64
-rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
-						 const RoseUpstreamTable *table, List *columns)
-{
-	const char *nspname = table->nspname;
-	const char *relname = table->relname;
-	bool		whole;
-	char	   *from = source(conn, publications, table, &whole);
-	int64		expected = estimate(conn, from);
-	StringInfoData names;
-	char	   *sql;
-	WalRcvExecResult *res;
-	ListCell   *lc;
-
-	initStringInfo(&names);
-	foreach(lc, columns)
-		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_identifier(lfirst(lc)));
-
-	/* COPY itself takes no generated columns, which 18 may have among these */
-	if (whole && columns != NIL && walrcv_server_version(conn) < 180000)
-		sql = psprintf("COPY %s (%s) TO STDOUT",
-					   quote_qualified_identifier(nspname, relname), names.data);
-	else
-		sql = psprintf("COPY (SELECT %s FROM %s) TO STDOUT", names.data, from);
-
-	res = walrcv_exec(conn, sql, 0, NULL);
-	if (res->status != WALRCV_OK_COPY_OUT)
-		ereport(ERROR,
-				(errcode(res->status == WALRCV_ERROR && res->sqlstate != 0 ? res->sqlstate :
-						 ERRCODE_CONNECTION_FAILURE),
-				 errmsg("could not start the copy of table \"%s.%s\": %s", nspname, relname,
-						res->err != NULL ? res->err : "unexpected result")));
-	walrcv_clear_result(res);
-	return expected;
-}
-
-/*
- * A query names the table and its columns, and its rows are those of whichever has the
- * names when it begins.  Since then, until the upstream's transaction ends, that table is
- * locked, so the names are still theirs.  Functions look at what is there now; the query
- * itself sees what was there at the transaction's snapshot.
- */
-bool
-rose_upstream_has_names(WalReceiverConn *conn, const RoseUpstreamTable *table)
-{
-	char	   *values[2] = {NULL, NULL};
-
-	(void) rose_upstream_row(conn,
-							 psprintf("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid::pg_catalog.text,"
-									  " (SELECT pg_catalog.count(*)::pg_catalog.text FROM pg_catalog.pg_attribute a"
-									  " WHERE a.attrelid = %u AND a.attnum > 0 AND NOT a.attisdropped AND a.attname::pg_catalog.text IS DISTINCT FROM"
-									  " (SELECT i.object_names[3] FROM pg_catalog.pg_identify_object_as_address("
-									  "'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, a.attrelid, a.attnum::pg_catalog.int4) i))",
-									  quote_literal_cstr(quote_qualified_identifier(table->nspname,
-																					table->relname)),
-									  table->relid),
-							 2, values, "look at the table that was read");
-	return values[0] != NULL && (Oid) strtoul(values[0], NULL, 10) == table->relid &&
-		values[1] != NULL && strcmp(values[1], "0") == 0;
-}
-
-void
-rose_upstream_check_copied(WalReceiverConn *conn, const RoseUpstreamTable *table)
-{
-	if (!rose_upstream_has_names(conn, table))
-		ereport(ERROR,
-				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("the upstream's table \"%s.%s\", or a column of it, was renamed or replaced while its copy began",
-						table->nspname, table->relname),
-				 errdetail("The worker tries again.")));
 }
 
 /* ---------------------------------------------------------------------

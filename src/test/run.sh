@@ -35,7 +35,7 @@ LONG_FILES=(read_columns.pl crash_replica.pl sql_differential.pl repl_indexes.pl
 # TAP files that wait for most of their time, for what a server does in seconds and minutes: one of them runs beside the others
 WAITING_FILES=(worker_left_merges.pl merge_shared_pass.pl worker_rests.pl tree_idle_tables.pl repl_idle_locks.pl worker_for_all.pl worker_helpers.pl worker_other_order.pl repl_stats.pl
 	repl_epoch_in_flight.pl repl_on_error.pl repl_pause.pl worker_ends.pl worker_pauses.pl worker_small_tables.pl repl_monitor_hangs.pl repl_lag.pl
-	repl_verify.pl repl_durability.pl repl_locked_requests.pl repl_upstream_identity.pl repl_copy.pl repl_schema_changes.pl room_no_workers.pl repl_copy_beside.pl)
+	repl_verify.pl repl_durability.pl repl_locked_requests.pl repl_upstream_identity.pl repl_copy.pl repl_schema_changes.pl repl_copy_new_file.pl room_no_workers.pl repl_copy_beside.pl)
 declare -A RUNNING=()			# TAP files that run beside this script: name by process
 
 finish()

@@ -14,7 +14,7 @@ use warnings;
 # maintenance come to is not listed.
 my %kinds = (
 	'arrival-batch' => \&read_arrivals,
-	map({ $_ => \&copy_again } qw(copy-found copy-reading copy-loaded copy-committed copies-looked copies-taken-in)),
+	map({ $_ => \&copy_again } qw(copy-snapshot copy-found copy-reading copy-loaded copy-committed copies-looked copies-taken-in)),
 	'change-row-written' => \&change_unique,
 	'database-moved' => \&move_database,
 	'entries-no-room' => \&fill_memory_by_entries,
