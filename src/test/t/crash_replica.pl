@@ -44,6 +44,8 @@ $replica->safe_psql('postgres', "SELECT rose.wait_for_sync('sub', $timeout)");
 # '' if the replica has what the upstream has, else the first table that differs.
 sub difference
 {
+	# what has been committed there is flushed a moment later
+	$upstream->safe_psql('postgres', 'CHECKPOINT');
 	wait_for_apply($upstream, $replica, 'postgres', 'sub');
 	foreach my $table (@tables)
 	{

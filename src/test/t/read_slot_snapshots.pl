@@ -66,7 +66,7 @@ sub compare
 
 	# the slot waits for two generations of transactions; between them it looks at each one's end
 	my $first = new_writer();
-	my $slot = new_session('replication=database', 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $slot = new_session('replication=database', 'BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ');
 	$slot->start('CREATE_REPLICATION_SLOT s TEMPORARY LOGICAL pgoutput USE_SNAPSHOT');
 	wait_for_waiter($first);
 	my $second = new_writer();

@@ -157,6 +157,8 @@ is(join("\n", @failed), '', 'nothing fails that must not');
 is(join("\n", @sums), '', 'the tables have never disagreed');
 cmp_ok($looks, '>', 0, "seen by $looks looks");
 
+# what has been committed there is flushed a moment later
+$upstream->safe_psql('postgres', 'CHECKPOINT');
 wait_for_apply($upstream, $node);
 foreach my $table (@tables)
 {
