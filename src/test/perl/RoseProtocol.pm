@@ -2,24 +2,26 @@
 # statements before one Sync, calls of functions without SQL, COPY while others write, a walsender's connection.
 # psql sends none of these.
 #
-# An error is thrown as { state, message }, when the server is ready again; what was open before is as the server left it.
+# An error is thrown as { severity, state, message }, when the server is ready again; what was open before is as the server left it.
 package RoseProtocol;
 
 use strict;
 use warnings;
 
+use Errno;
 use IO::Select;
 use IO::Socket::UNIX;
 use PostgreSQL::Test::Utils;
 
-# new($node, replication => 1 for a walsender)
+# new($node), with options: replication => 1 for a walsender, database, parameters (further ones, by name), timeout (seconds to wait for a
+# message, undef for ever)
 sub new
 {
 	my ($class, $node, %options) = @_;
 	my $path = $node->host . '/.s.PGSQL.' . $node->port;
 	my $socket = IO::Socket::UNIX->new($path) or die "could not connect to $path: $!";
-	my $self = bless { socket => $socket, buffer => '', status => 'I' }, $class;
-	my @parameters = (user => scalar getpwuid($<), database => 'postgres', $options{replication} ? (replication => 'database') : ());
+	my $self = bless { socket => $socket, buffer => '', status => 'I', timeout => exists $options{timeout} ? $options{timeout} : $PostgreSQL::Test::Utils::timeout_default }, $class;
+	my @parameters = (user => scalar getpwuid($<), database => $options{database} // 'postgres', $options{replication} ? (replication => 'database') : (), @{ $options{parameters} // [] });
 	my $body = pack('N', 3 << 16) . join("\0", @parameters) . "\0\0";
 
 	$socket->syswrite(pack('N', length($body) + 4) . $body) or die "could not send: $!";
@@ -31,7 +33,17 @@ sub send
 {
 	my ($self, $type, $body) = @_;
 
-	$self->{socket}->syswrite($type . pack('N', length($body) + 4) . $body) or die "could not send: $!";
+	my $message = $type . pack('N', length($body) + 4) . $body;
+
+	local $SIG{PIPE} = 'IGNORE';
+	while (length $message)
+	{
+		my $sent = $self->{socket}->syswrite($message);
+
+		next if !defined $sent && $!{EINTR};
+		die "could not send: $!" if !$sent;
+		substr($message, 0, $sent) = '';
+	}
 	return;
 }
 
@@ -41,8 +53,10 @@ sub message
 
 	until (length $self->{buffer} >= 5 && length $self->{buffer} > unpack('x N', $self->{buffer}))
 	{
-		IO::Select->new($self->{socket})->can_read($PostgreSQL::Test::Utils::timeout_default) or die 'the server does not answer';
-		sysread($self->{socket}, $self->{buffer}, 65536, length $self->{buffer}) or die 'the server has closed the connection';
+		IO::Select->new($self->{socket})->can_read($self->{timeout}) or die 'the server does not answer' if defined $self->{timeout};
+		my $n = sysread($self->{socket}, $self->{buffer}, 65536, length $self->{buffer});
+
+		die 'the server has closed the connection' unless $n || !defined $n && $!{EINTR};
 	}
 	my ($type, $length) = unpack('a N', $self->{buffer});
 	my $body = substr($self->{buffer}, 5, $length - 4);
@@ -90,11 +104,14 @@ sub wait
 
 		if ($type eq 'D') { push @rows, fields($body) }
 		elsif ($type eq 'd') { push @rows, copied($body) }
+		elsif ($type eq 'R' && unpack('N', $body)) { die 'the server wants a password' }
 		elsif ($type eq 'V') { push @rows, [ substr($body, 4) ] }
 		elsif ($type eq 'E')
 		{
 			my %fields = map { (substr($_, 0, 1) => substr($_, 1)) } grep { $_ ne '' } split /\0/, $body;
-			$error = { state => $fields{C}, message => $fields{M} };
+			$error = { severity => $fields{S}, state => $fields{C}, message => $fields{M} };
+			# no more comes
+			die $error if $fields{S} eq 'FATAL';
 		}
 		elsif ($type eq 'G' && $copy_in) { return @rows }
 		elsif ($type eq 'Z')

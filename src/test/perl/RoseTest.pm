@@ -12,6 +12,7 @@ use Exporter 'import';
 use File::Basename qw(basename dirname);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use RosePsql;
 use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(rose_node upstream_node upstream_and_replica integer_type rose_create rose_conf subscribe crash crash_and_restart restart_by wait_until_up
@@ -138,6 +139,7 @@ sub init_node
 
 	# A logical upstream too, for test.conf says wal_level = logical.
 	$node->init(allows_streaming => 'logical');
+	RosePsql::adopt($node);
 	return;
 }
 
