@@ -30,7 +30,7 @@ my $seed = seed_random('DIFF_SEED');
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $saved = "$PostgreSQL::Test::Utils::tmp_check/scan_differential_$seed.sql";
 my @modes = qw(off on other);
-my $node = rose_node('scan_differential', 'autovacuum = off', 'jit = off',
+my $node = rose_node('scan_differential', 'autovacuum = off',
 	'rose.debug_piece_size = ' . (rand() < 0.5 ? "'64kB'" : "'32MB'"), 'rose.max_merge_workers = 0');
 local %ENV = $node->_get_env(PGDATABASE => 'postgres', PGHOST => $node->host, PGPORT => $node->port);
 my $generator = RoseScanGen->new;

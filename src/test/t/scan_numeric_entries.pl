@@ -19,7 +19,7 @@ plan skip_all => 'the stand-in has no Rose Scan' if $ENV{ROSE_STANDIN};
 my $seed = seed_random('NUMERIC_SEED');
 my $queries = $ENV{NUMERIC_QUERIES} // 150;
 my $rows = 12000;
-my $node = rose_node('numeric_entries', 'autovacuum = off', 'jit = off', 'max_parallel_workers_per_gather = 0');
+my $node = rose_node('numeric_entries', 'autovacuum = off', 'max_parallel_workers_per_gather = 0');
 
 # of the row's number i
 my %columns = (

@@ -18,7 +18,7 @@ plan skip_all => 'the stand-in has no Rose Scan' if $ENV{ROSE_STANDIN};
 
 my $seed = seed_random('PARALLEL_SEED');
 my $steps = $ENV{PARALLEL_STEPS} // 60;
-my $node = rose_node('scan_parallel', 'autovacuum = off', 'jit = off', 'max_parallel_workers = 8', 'rose.max_merge_workers = 0', "rose.spill_interval = '1h'",
+my $node = rose_node('scan_parallel', 'autovacuum = off', 'max_parallel_workers = 8', 'rose.max_merge_workers = 0', "rose.spill_interval = '1h'",
 	"statement_timeout = '100s'", 'rose.debug_piece_size = ' . (rand() < 0.7 ? "'64kB'" : "'32MB'"));
 
 sub pick { return $_[ rand @_ ]; }

@@ -12,7 +12,7 @@ use Test::More;
 
 plan skip_all => 'the stand-in has no Rose Scan' if $ENV{ROSE_STANDIN};
 
-my $node = rose_node('scan_types', 'autovacuum = off', 'jit = off', 'rose.max_merge_workers = 0');
+my $node = rose_node('scan_types', 'autovacuum = off', 'rose.max_merge_workers = 0');
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
