@@ -61,7 +61,7 @@ INSERT INTO rag_queries (q)
 		'min(t) FILTER (WHERE t > ''5''), max(t), max(t) FILTER (WHERE length(t) > 40), count(t) FILTER (WHERE t IS NULL), count(*) FILTER (WHERE t IS NULL)',
 		'sum(f) FILTER (WHERE r > 20), avg(r) FILTER (WHERE u IS NOT TRUE), min(f) FILTER (WHERE d > ''2020-03-01''), max(m) FILTER (WHERE m < ''5''), bool_or(u) FILTER (WHERE false), count(*) FILTER (WHERE NULL)',
 		'sum(a) FILTER (WHERE a > (SELECT 4)), count(*) FILTER (WHERE c > 0 AND 1 / (c - 8) > 0)', 'bit_or(c) FILTER (WHERE CASE WHEN c <> 8 THEN 1 / (c - 8) = 0 END)']) list,
-	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE c % 7 <> 3 AND a >= 2', ' WHERE a BETWEEN 3 AND 6 AND c % 3 <> 1 AND f > 20', ' WHERE c + 0 < 50 AND c > 0', ' WHERE c = 777',
+	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE (c % 7) # 0 <> 3 AND a >= 2', ' WHERE a BETWEEN 3 AND 6 AND c % 3 <> 1 AND f > 20', ' WHERE c + 0 < 50 AND c > 0', ' WHERE c = 777',
 		' HAVING count(*) FILTER (WHERE c > 5) > 30']) cond;
 -- expressions: of any type, of one column and several, alike ones, with FILTER; failing for a row, which the query or a FILTER may leave out
 INSERT INTO rag_queries (q)
@@ -75,7 +75,7 @@ INSERT INTO rag_queries (q)
 		'count(CASE WHEN a > 3 AND c > 100 OR u THEN 1 END), sum(CASE WHEN NOT u THEN a WHEN t IS NULL THEN 100 ELSE b END), max(CASE WHEN f > 20 THEN ''far'' WHEN d < ''2020-02-01'' THEN ''early'' ELSE t END), sum(CASE WHEN a <> b AND NOT (c <= 5) THEN 1 ELSE 0 END), count(coalesce(c, b)),
 			count(*) FILTER (WHERE ts >= ''2019-12-31 23:00'' AND f IS NOT NULL), bool_and(a < b OR c IS NULL), sum(CASE WHEN a > 0 THEN 100 / a END), max(CASE WHEN u AND a > 2 THEN d END), bool_or(r > f), sum(a) FILTER (WHERE NOT u OR c > b), sum(b) FILTER (WHERE a <> 0 AND 20 / a > 3), count(coalesce(t, ''x''))',
 		'sum(1 / (c - 8)), count(*)', 'sum(1 / (c - 8)) FILTER (WHERE c <> 8), sum(CASE WHEN c <> 8 THEN 1 / (c - 8) END)', 'sum(a * 1000000000), count(*)', 'sum((b + 32700)::int2)', 'sum(c * 1000000)', 'sum(sqrt(50 - a * b)), count(*)']) list,
-	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE c % 7 <> 3 AND a >= 2', ' WHERE c + 0 < 50 AND c > 0']) cond;
+	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE (c % 7) # 0 <> 3 AND a >= 2', ' WHERE c + 0 < 50 AND c > 0']) cond;
 INSERT INTO rag_queries (q) VALUES ('SELECT sum(b + 1), count(NULL), max(upper(t)) FROM @ WHERE c = 777'), ('SELECT count(*) FROM @ HAVING sum(a + b) > 3'), ('SELECT count(*), sum(1 / (c - 8)) FROM @ LIMIT 0'),
 	('SELECT ' || (SELECT string_agg(format('sum(b + %s), sum(b + %s) FILTER (WHERE a > %s)', i, i, i % 10), ', ') FROM generate_series(1, 40) i) || ' FROM @');
 CREATE FUNCTION rag_all_same() RETURNS text LANGUAGE sql AS $$

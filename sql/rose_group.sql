@@ -54,7 +54,7 @@ INSERT INTO rgr_queries (q)
 	FROM (VALUES (ARRAY['i2']), (ARRAY['i8']), (ARRAY['o']), (ARRAY['d']), (ARRAY['ts']), (ARRAY['u']), (ARRAY['ch']), (ARRAY['f + 0', 'f']), (ARRAY['r + 0', 'r']), (ARRAY['trim_scale(n)', 'n']),
 		(ARRAY['t']), (ARRAY['v']), (ARRAY['p']), (ARRAY['g']), (ARRAY['y']), (ARRAY['a']), (ARRAY['u, i2, t']), (ARRAY['trim_scale(n), p, d', 'n, p, d']), (ARRAY['v::text', 'v::text'])) k (keys),
 	(VALUES ('count(*)', ''), ('count(*), count(c), count(t), sum(a), avg(b), sum(c), min(c), max(i2)', ' HAVING count(*) > 3 AND max(c) IS NOT NULL'), ('bool_and(u), bit_or(a), max(o), min(ts), avg(c)', ''),
-		('min(f) + 0, max(r) + 0', '')) l (list, hav), (VALUES (''), (' WHERE c % 7 <> 3 AND a >= 2'), (' WHERE c = 777')) w (cond);
+		('min(f) + 0, max(r) + 0', '')) l (list, hav), (VALUES (''), (' WHERE (c % 7) # 0 <> 3 AND a >= 2'), (' WHERE c = 777')) w (cond);
 INSERT INTO rgr_queries (q) VALUES ('SELECT i2, t FROM @ GROUP BY i2, t'), ('SELECT max(c), i2 FROM @ GROUP BY i2 ORDER BY i2 DESC NULLS FIRST'), ('SELECT a, count(*) FROM @ GROUP BY a ORDER BY a DESC'),
 	('SELECT count(*) FROM @ GROUP BY t HAVING t IS NULL OR max(c) > 500'), ('SELECT i2, sum(c) + count(*), i2 * 2, CASE WHEN i2 > 3 THEN max(c) END FROM @ GROUP BY i2'), ('SELECT i2, sum(f), avg(r), sum(r) FROM @ GROUP BY i2'),
 	('SELECT t, avg(f) FROM @ GROUP BY t'), ('SELECT i2, rank() OVER (ORDER BY count(*), i2) FROM @ GROUP BY i2'), ('SELECT i2, count(*) FROM @ WHERE u GROUP BY u, i2'), ('SELECT u, count(*) FROM @ GROUP BY 1 ORDER BY count(*), 1 LIMIT 2');
@@ -63,7 +63,7 @@ INSERT INTO rgr_queries (q)
 	SELECT 'SELECT ' || keys || ', ' || list || ' FROM @' || cond || ' GROUP BY ' || keys
 	FROM unnest(ARRAY['i2', 't', 'a', 'u, ch']) keys, unnest(ARRAY['count(*) FILTER (WHERE c % 2 = 0), count(*), count(*) FILTER (WHERE t > ''text 2''), sum(c) FILTER (WHERE c % 2 = 0), sum(c), sum(c) FILTER (WHERE t > ''text 2'')',
 		'avg(c) FILTER (WHERE u), max(c) FILTER (WHERE false), count(t) FILTER (WHERE f > 1 OR u IS NULL), min(ts) FILTER (WHERE length(v) > 2), bool_and(u) FILTER (WHERE n > 1)', 'count(*) FILTER (WHERE c > 0 AND 1 / (c - 8) > 0)']) list,
-	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE c % 7 <> 3 AND a >= 2', ' WHERE c + 0 < 50 AND c > 0']) cond;
+	unnest(ARRAY['', ' WHERE c <> 8', ' WHERE (c % 7) # 0 <> 3 AND a >= 2', ' WHERE c + 0 < 50 AND c > 0']) cond;
 -- expressions: keys of any type, also with the columns that are in them, and as parts of what is shown; failing for a row
 INSERT INTO rgr_queries (q)
 	SELECT 'SELECT ' || coalesce(keys[2], keys[1]) || ', ' || list || ' FROM @' || cond || ' GROUP BY ' || keys[1]

@@ -12,6 +12,9 @@
  * is leakproof.  Nor does one overtake that evaluates what may fail, for rows that others would have left
  * out.  Nor is a volatile condition overtaken, since others may see how often it was asked.
  *
+ * A filter that makes something of columns may fail for a row, and then it and all filters behind it are asked row by row, in this order
+ * (rose_node_quals.c).  So it overtakes nothing.  Others, which cannot fail, come before it as they come before residual conditions.
+ *
  * Backend-local; planning takes locks before us.  What filters can say is decided in rose_node_quals.c.
  *
  *-------------------------------------------------------------------------
@@ -29,11 +32,11 @@
 
 /* May a filter be checked before all of these? */
 static bool
-may_overtake(const RestrictInfo *rinfo, List *residual)
+may_overtake(const RestrictInfo *rinfo, List *conditions)
 {
 	ListCell   *cell;
 
-	foreach(cell, residual)
+	foreach(cell, conditions)
 	{
 		RestrictInfo *before = lfirst_node(RestrictInfo, cell);
 
@@ -48,21 +51,33 @@ may_overtake(const RestrictInfo *rinfo, List *residual)
 void
 rose_node_clauses_split(RelOptInfo *rel, List *clauses, List *keys, RoseNodeClauses *split)
 {
+	List	   *last = NIL;		/* filters, from the first one that may fail for a row */
 	ListCell   *cell;
 
 	split->filters = split->residual = NIL;
 	foreach(cell, clauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+		Node	   *clause = (Node *) rinfo->clause;
+		bool		computes;
 
 		if (rinfo->pseudoconstant || is_redundant_with_indexclauses(rinfo, keys))
 			continue;
-		if (rose_node_quals_takes((Node *) rinfo->clause, rel->relid) &&
-			may_overtake(rinfo, split->residual) &&
-			(split->residual == NIL ||
-			 !rose_node_quals_evaluates((Node *) rinfo->clause, rel->relid)))
-			split->filters = lappend(split->filters, rinfo);
-		else
+		if (!rose_node_quals_takes(clause, rel->relid))
+		{
 			split->residual = lappend(split->residual, rinfo);
+			continue;
+		}
+		computes = rose_node_quals_computes(clause, rel->relid);
+		if (!computes && !rose_node_quals_evaluates(clause, rel->relid) &&
+			may_overtake(rinfo, split->residual) && may_overtake(rinfo, last))
+			split->filters = lappend(split->filters, rinfo);
+		else if (split->residual != NIL)
+			split->residual = lappend(split->residual, rinfo);
+		else if (computes || last != NIL)
+			last = lappend(last, rinfo);
+		else
+			split->filters = lappend(split->filters, rinfo);
 	}
+	split->filters = list_concat(split->filters, last);
 }

@@ -41,6 +41,9 @@
 /* Of cpu_operator_cost: a filter's look at a row. */
 #define FILTER_PART			0.02
 
+/* Of what core charges for it: a filter that makes something of columns. */
+#define COMPUTED_PART		0.1
+
 /* Of what core charges for it: a filter that calls a function, once for values that come again. */
 #define FUNCTION_PART		0.5
 
@@ -120,13 +123,14 @@ cost_of_filters(PlannerInfo *root, const RelOptInfo *rel, List *filters)
 	foreach(cell, filters)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, cell);
+		Node	   *clause = (Node *) rinfo->clause;
 		QualCost	whole;
 
-		if (rose_node_quals_calls((Node *) rinfo->clause, rel->relid))
-		{
-			cost_qual_eval_node(&whole, (Node *) rinfo->clause, root);
+		cost_qual_eval_node(&whole, clause, root);
+		if (rose_node_quals_calls(clause, rel->relid))
 			cost += whole.per_tuple * FUNCTION_PART;
-		}
+		else if (rose_node_quals_computes(clause, rel->relid))
+			cost += whole.per_tuple * COMPUTED_PART;
 		else
 			cost += FILTER_PART * cpu_operator_cost;
 	}

@@ -12,6 +12,9 @@
  *
  * Texts have no words: what is done with them is known by its function (rose_node_filter_text.c).
  *
+ * In the place of a column may be what is made of columns, of many rows at a time (rose_node_kernel.h).  A condition that is made so as a whole, such as
+ * a comparison of two columns, is one that compares what is made with true.
+ *
  * Backend-local; the catalog is read while planning and at the start, under the statement's locks.
  *
  *-------------------------------------------------------------------------
@@ -34,7 +37,9 @@
 #include "utils/typcache.h"
 
 #include "vector/rose_vec_kernels.h"
+#include "scan/rose_node_expr.h"
 #include "scan/rose_node_filter.h"
+#include "scan/rose_node_kernel.h"
 
 typedef struct Compiling
 {
@@ -79,6 +84,22 @@ filter_of_column(RoseNodeFilterType type, const Var *var)
 	filter->attno = var->varattno;
 	filter->by_value = get_typbyval(var->vartype);
 	return filter;
+}
+
+/* Is it made of the table's columns, of many rows at a time? */
+static bool
+is_made(const Node *node, const Compiling *to)
+{
+	ListCell   *cell;
+
+	if (!rose_node_expr_takes(node) || !rose_node_kernel_takes(node))
+		return false;
+	foreach(cell, rose_node_expr_columns(node))
+	{
+		if (lfirst_node(Var, cell)->varno != to->relid)
+			return false;
+	}
+	return true;
 }
 
 /* ---- which comparisons ---- */
@@ -162,16 +183,38 @@ compare_with(RoseNodeFilter *filter, Node *with, const Compiling *to)
 		filter->state = ExecInitExpr((Expr *) with, to->planstate);
 }
 
-/* Are the values of the column, seen as this type, words, or numerics? */
+/* Are the values of the column, seen as this type, words, or numerics?  NULL: it is no column. */
 static bool
 takes_values(const Var *var, Oid type)
 {
+	if (var == NULL)
+		return type == NUMERICOID || get_typbyval(type);
 	if (type == NUMERICOID)
 		return getBaseType(var->vartype) == NUMERICOID;
 	return get_typbyval(var->vartype) && get_typlen(var->vartype) == get_typlen(type);
 }
 
-/* A filter that compares the column with what the expression says; NULL: it cannot be one. */
+/* Of a column, or of what is made in its place. */
+static RoseNodeFilter *
+filter_of(const Var *var, const Node *made, Oid type)
+{
+	RoseNodeFilter *filter;
+
+	if (var != NULL)
+		filter = filter_of_column(ROSE_FILTER_COMPARE, var);
+	else
+	{
+		filter = make_filter(ROSE_FILTER_COMPARE, NIL);
+		filter->expr = made;
+	}
+	filter->kind = type == FLOAT4OID ? ROSE_WORDS_FLOAT4 :
+		type == FLOAT8OID ? ROSE_WORDS_FLOAT8 :
+		type == NUMERICOID ? ROSE_WORDS_NUMERIC : ROSE_WORDS_PLAIN;
+	filter->left = type;
+	return filter;
+}
+
+/* A filter that compares the column, or what is made, with what the expression says; NULL: it cannot be one. */
 static RoseNodeFilter *
 compare(Node *left, Oid opno, Node *with, bool is_array, bool *negated, const Compiling *to)
 {
@@ -181,17 +224,13 @@ compare(Node *left, Oid opno, Node *with, bool is_array, bool *negated, const Co
 	int			strategy;
 	Oid			right;
 
-	if (var == NULL || !is_for_all_rows(with))
+	if (!is_for_all_rows(with) || (var == NULL && !is_made(left, to)))
 		return NULL;
 	strategy = strategy_of(opno, type, &right, negated);
 	if (strategy == 0 || !takes_values(var, type))
 		return NULL;
-	filter = filter_of_column(ROSE_FILTER_COMPARE, var);
-	filter->kind = type == FLOAT4OID ? ROSE_WORDS_FLOAT4 :
-		type == FLOAT8OID ? ROSE_WORDS_FLOAT8 :
-		type == NUMERICOID ? ROSE_WORDS_NUMERIC : ROSE_WORDS_PLAIN;
+	filter = filter_of(var, left, type);
 	filter->strategy = strategy;
-	filter->left = type;
 	filter->right = right;
 	filter->is_array = is_array;
 	compare_with(filter, with, to);
@@ -219,21 +258,40 @@ compile_text(const OpExpr *op, const Compiling *to)
 	return filter;
 }
 
+/* Equal to true: a bool column, or a condition that is made as a whole. */
+static RoseNodeFilter *
+is_true(const Var *var, const Node *made)
+{
+	RoseNodeFilter *filter = filter_of(var, made, BOOLOID);
+
+	filter->strategy = BTEqualStrategyNumber;
+	filter->right = BOOLOID;
+	return filter;
+}
+
+static RoseNodeFilter *
+compile_made(const Node *node, const Compiling *to)
+{
+	return exprType(node) == BOOLOID && is_made(node, to) ? is_true(NULL, node) : NULL;
+}
+
 static RoseNodeFilter *
 compile_operator(const OpExpr *op, const Compiling *to)
 {
-	RoseNodeFilter *filter = NULL;
+	RoseNodeFilter *filter;
 	bool		negated;
-	Oid			opno = op->opno;
+	Oid			opno = get_commutator(op->opno);
 
 	if (list_length(op->args) != 2)
 		return NULL;
-	if (column_of(linitial(op->args), to) != NULL)
-		filter = compare(linitial(op->args), opno, lsecond(op->args), false, &negated, to);
-	else if (OidIsValid(opno = get_commutator(opno)))
+	filter = compare(linitial(op->args), op->opno, lsecond(op->args), false, &negated, to);
+	if (filter == NULL && OidIsValid(opno))
 		filter = compare(lsecond(op->args), opno, linitial(op->args), false, &negated, to);
 	if (filter == NULL)
-		return compile_text(op, to);
+	{
+		filter = compile_text(op, to);
+		return filter != NULL ? filter : compile_made((const Node *) op, to);
+	}
 	return negated ? make_filter(ROSE_FILTER_NOT, list_make1(filter)) : filter;
 }
 
@@ -250,18 +308,11 @@ compile_array(const ScalarArrayOpExpr *op, const Compiling *to)
 	return negated ? make_filter(ROSE_FILTER_NOT, list_make1(filter)) : filter;
 }
 
-/* A bool column alone: is it equal to true? */
+/* A bool column alone. */
 static RoseNodeFilter *
 compile_bool(const Var *var)
 {
-	RoseNodeFilter *filter;
-
-	if (var == NULL || var->vartype != BOOLOID)
-		return NULL;
-	filter = filter_of_column(ROSE_FILTER_COMPARE, var);
-	filter->strategy = BTEqualStrategyNumber;
-	filter->left = filter->right = BOOLOID;
-	return filter;
+	return var != NULL && var->vartype == BOOLOID ? is_true(var, NULL) : NULL;
 }
 
 /* ---- what is made of other conditions ---- */
@@ -296,8 +347,10 @@ compile_null_test(const NullTest *test, const Compiling *to)
 	Var		   *var = column_of((Node *) test->arg, to);
 	RoseNodeFilter *filter;
 
-	if (var == NULL || test->argisrow)
+	if (test->argisrow)
 		return NULL;
+	if (var == NULL)
+		return compile_made((const Node *) test, to);
 	filter = filter_of_column(ROSE_FILTER_IS_NULL, var);
 	return test->nulltesttype == IS_NULL ? filter : negate(filter);
 }
@@ -347,6 +400,9 @@ compile(Node *node, const Compiling *to)
 			return compile_boolean_test((BooleanTest *) node, to);
 		case T_Var:
 			return compile_bool(column_of(node, to));
+		case T_CaseExpr:
+		case T_CoalesceExpr:
+			return compile_made(node, to);
 		default:
 			return NULL;
 	}

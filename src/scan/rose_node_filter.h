@@ -55,6 +55,7 @@ typedef struct RoseNodeFilter
 
 	/* of a column */
 	AttrNumber	attno;			/* 0: of none */
+	const Node *expr;			/* in its place, what is made of columns (rose_node_kernel.h); or NULL */
 	int			column;			/* rose_node_quals.c's number of it */
 	bool		by_value;
 	RoseNodeWords kind;

@@ -436,6 +436,19 @@ rose_node_kernel_compile_decimal(RoseNodeKernels *kernels, const Node *expr)
 	return kernel;
 }
 
+bool
+rose_node_kernel_takes(const Node *expr)
+{
+	RoseNodeKernels kernels = {.compile = compile};
+	const RoseNodeKernel *kernel;
+
+	if (!FLOAT8PASSBYVAL)
+		return false;
+	kernel = exprType(expr) == NUMERICOID ? rose_node_kernel_decimal_compile(&kernels, expr) : compile(&kernels, expr);
+	return kernel != NULL && kernel->kind != ROSE_KERNEL_COLUMN && kernel->kind != ROSE_KERNEL_DECIMAL_COLUMN &&
+		kernel->kind != ROSE_KERNEL_CONSTANT;
+}
+
 /* ---- running ---- */
 
 void

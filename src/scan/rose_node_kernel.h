@@ -3,7 +3,7 @@
  * rose_node_kernel.h
  *	  Arithmetic, comparisons and choices among columns, of all selected rows at once.
  *
- * For rose_node_expr.c only.
+ * For rose_node_expr.c and the filters only.
  *
  *-------------------------------------------------------------------------
  */
@@ -88,6 +88,9 @@ extern RoseNodeKernel *rose_node_kernel_compile(RoseNodeKernels *kernels, const 
 
 /* The same of a numeric, whose values are to be integers (decimals), and which may be a column. */
 extern RoseNodeKernel *rose_node_kernel_compile_decimal(RoseNodeKernels *kernels, const Node *expr);
+
+/* Is this one of the two, and no column?  For the planner. */
+extern bool rose_node_kernel_takes(const Node *expr);
 
 /* There are other rows at hand. */
 extern void rose_node_kernels_start(RoseNodeKernels *kernels, const RoseNodeRows *rows);

@@ -12,6 +12,10 @@
  * rows that still need it, and does nothing if there are none.  Comparisons of words cannot fail, nor can the
  * functions of texts that are called here (rose_node_filter_text.c): the consumer may want the first rows of a vector only.
  *
+ * What is made of columns (rose_node_kernel.h), to be compared, is made of the rows that need it, and may fail: there is, or may be, an error
+ * in one of them.  Nobody may want that row, so no error is raised here.  The rows that are left are said to be open then: who gives
+ * them out asks of each the condition that failed and those behind it, as expressions of core's, in order.  What fails often is not tried any more.
+ *
  * Which conditions may be checked before others is for rose_node_clauses.c.
  *
  * Backend-local; no locks.
@@ -32,6 +36,7 @@
 #include "vector/rose_vec_kernels.h"
 #include "scan/rose_node_decimal.h"
 #include "scan/rose_node_filter.h"
+#include "scan/rose_node_kernel.h"
 #include "scan/rose_node_quals.h"
 #include "scan/rose_node_scan.h"
 
@@ -40,10 +45,16 @@
 /* Of so many rows less than one needs a text: these are picked. */
 #define PICK_BELOW		32
 
+/* After so many more vectors with errors, as it seems, than without, what is made of columns is made row by row. */
+#define MAX_FAILURES	8
+
 /* A column of the rows at hand. */
 typedef struct FilterColumn
 {
 	AttrNumber	attno;
+	const Node *expr;			/* no column, but what is made of some ... */
+	RoseNodeKernel *kernel;		/* ... by this ... */
+	uint64		made[MASK_WORDS];	/* ... for these rows, if it is loaded */
 	bool		loaded;
 	bool		by_value;
 	bool		is_numeric;		/* words are integers (decimals) or, if there is one that is none, Datums */
@@ -56,7 +67,10 @@ typedef struct FilterColumn
 
 struct RoseNodeQuals
 {
-	List	   *filters;		/* RoseNodeFilters; all must be true */
+	int			nfilters;
+	RoseNodeFilter **filters;	/* all must be true */
+	ExprState **asked;			/* the same as expressions, from the first one on that may fail; before it NULL */
+	int			open;			/* from this one on filters are to be asked of each row that is left */
 	ExprContext *econtext;
 	MemoryContext context;		/* of the sets */
 	int			ncolumns;
@@ -66,11 +80,14 @@ struct RoseNodeQuals
 	uint16	   *rows;			/* the same, of texts */
 	uint16	   *codes;			/* of numerics */
 	bool	   *keep;
+	RoseNodeKernels kernels;
+	RoseNodeRows *chosen;		/* of which something is made; NULL: there is nothing to make */
 
 	/* rows at hand */
 	RoseBatch  *batch;
 	int			first;
 	int			n;
+	bool		failed;			/* so answers of the condition at hand are nothing */
 };
 
 /* What a filter says of rows: neither is false. */
@@ -118,6 +135,25 @@ calls(const RoseNodeFilter *filter)
 	return filter->type == ROSE_FILTER_TEXT;
 }
 
+static bool
+computes(const RoseNodeFilter *filter)
+{
+	ListCell   *cell;
+
+	foreach(cell, filter->args)
+	{
+		if (computes(lfirst(cell)))
+			return true;
+	}
+	return filter->expr != NULL;
+}
+
+bool
+rose_node_quals_computes(Node *clause, Index relid)
+{
+	return computes(rose_node_filter_compile(clause, relid, NULL));
+}
+
 bool
 rose_node_quals_calls(Node *clause, Index relid)
 {
@@ -127,6 +163,28 @@ rose_node_quals_calls(Node *clause, Index relid)
 /* ---- columns ---- */
 
 static void
+add_column(RoseNodeQuals *quals, const RoseNodeFilter *filter)
+{
+	FilterColumn *column;
+
+	quals->columns = repalloc(quals->columns, (quals->ncolumns + 1) * sizeof(FilterColumn));
+	column = &quals->columns[quals->ncolumns++];
+	memset(column, 0, sizeof(FilterColumn));
+	column->attno = filter->attno;
+	column->by_value = filter->by_value;
+	column->words = palloc0(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
+	column->expr = filter->expr;
+	if (filter->expr == NULL)
+		return;
+	column->kernel = filter->left == NUMERICOID ? rose_node_kernel_compile_decimal(&quals->kernels, filter->expr) :
+		rose_node_kernel_compile(&quals->kernels, filter->expr);
+	if (column->kernel == NULL)
+		elog(ERROR, "condition of a Rose Scan is not made of columns");
+	if (quals->chosen == NULL)
+		quals->chosen = palloc(sizeof(RoseNodeRows));
+}
+
+static void
 add_columns(RoseNodeQuals *quals, RoseNodeFilter *filter)
 {
 	ListCell   *cell;
@@ -134,19 +192,15 @@ add_columns(RoseNodeQuals *quals, RoseNodeFilter *filter)
 
 	foreach(cell, filter->args)
 		add_columns(quals, lfirst(cell));
-	if (filter->attno == 0)
+	if (filter->attno == 0 && filter->expr == NULL)
 		return;
-	for (i = 0; i < quals->ncolumns && quals->columns[i].attno != filter->attno; i++)
-		;
-	if (i == quals->ncolumns)
+	for (i = 0; i < quals->ncolumns; i++)
 	{
-		quals->columns = repalloc(quals->columns, (i + 1) * sizeof(FilterColumn));
-		memset(&quals->columns[i], 0, sizeof(FilterColumn));
-		quals->columns[i].attno = filter->attno;
-		quals->columns[i].by_value = filter->by_value;
-		quals->columns[i].words = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(int64));
-		quals->ncolumns++;
+		if (quals->columns[i].attno == filter->attno && equal(quals->columns[i].expr, filter->expr))
+			break;
 	}
+	if (i == quals->ncolumns)
+		add_column(quals, filter);
 	filter->column = i;
 	if (filter->type == ROSE_FILTER_COMPARE && filter->kind == ROSE_WORDS_NUMERIC && !quals->columns[i].is_numeric)
 	{
@@ -205,10 +259,97 @@ load_column(RoseNodeQuals *quals, int number)
 	return column;
 }
 
+/* ---- what is made of columns ---- */
+
+static bool
+covers(const uint64 *made, const uint64 *needed, int n)
+{
+	uint64		beyond = 0;
+
+	for (int w = 0; w < ROSE_MASK_WORDS(n); w++)
+		beyond |= needed[w] & ~made[w];
+	return beyond == 0;
+}
+
+static void
+choose_rows(RoseNodeQuals *quals, const uint64 *needed)
+{
+	RoseNodeRows *rows = quals->chosen;
+
+	rows->batch = quals->batch;
+	rows->first = quals->first;
+	rows->n = rose_mask_count(needed, quals->n);
+	rows->all = rows->n == quals->n;
+	if (!rows->all)
+		(void) rose_mask_list(needed, quals->n, quals->first, rows->rows);
+	rose_node_kernels_start(&quals->kernels, rows);
+}
+
+/* Values that were made one after the other go to where those of a column are. */
+static void
+place_values(const RoseNodeQuals *quals, FilterColumn *column)
+{
+	const RoseNodeRows *rows = quals->chosen;
+	const RoseNodeKernel *kernel = column->kernel;
+
+	rose_mask_clear(column->nulls, quals->n);
+	if (rows->all)
+	{
+		memcpy(column->words, kernel->values, quals->n * sizeof(int64));
+		if (kernel->any_null)
+			rose_vec_mask_of_bools(kernel->nulls, quals->n, column->nulls);
+		return;
+	}
+	for (int i = 0; i < rows->n; i++)
+	{
+		int			row = rows->rows[i] - rows->first;
+
+		column->words[row] = kernel->values[i];
+		if (kernel->any_null && kernel->nulls[i])
+			column->nulls[row / ROSE_MASK_BITS] |= UINT64CONST(1) << (row % ROSE_MASK_BITS);
+	}
+}
+
+/* For the rows that are needed, of which there is one; false: that may fail. */
+static bool
+make_values(RoseNodeQuals *quals, FilterColumn *column, const uint64 *needed)
+{
+	RoseNodeKernel *kernel = column->kernel;
+
+	if (column->loaded && covers(column->made, needed, quals->n))
+		return true;
+	if (kernel->failures >= MAX_FAILURES)
+		return false;
+	choose_rows(quals, needed);
+	if (!rose_node_kernel_run(&quals->kernels, kernel))
+	{
+		kernel->failures++;
+		return false;
+	}
+	kernel->failures -= kernel->failures > 0;
+	place_values(quals, column);
+	column->is_decimal = kernel->is_decimal;
+	column->decimals = kernel->decimals;
+	memcpy(column->made, needed, ROSE_MASK_WORDS(quals->n) * sizeof(uint64));
+	column->loaded = true;
+	return true;
+}
+
 /* ---- answers ---- */
 
 static void answer(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed,
 				   Answer *result);
+
+/* Its values for the rows that are needed; NULL: that may fail. */
+static FilterColumn *
+values_of(RoseNodeQuals *quals, const RoseNodeFilter *filter, const uint64 *needed)
+{
+	FilterColumn *column = &quals->columns[filter->column];
+
+	if (column->expr == NULL)
+		return load_column(quals, filter->column);
+	return make_values(quals, column, needed) ? column : NULL;
+}
 
 /* Of rows that are not NULL. */
 static void
@@ -234,7 +375,7 @@ answer_numeric(RoseNodeQuals *quals, RoseNodeFilter *filter, const FilterColumn 
 }
 
 static void
-answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
+answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answer *result)
 {
 	FilterColumn *column;
 	const int64 *words;
@@ -248,7 +389,10 @@ answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, Answer *result)
 		rose_mask_fill(result->unknown, quals->n);
 		return;
 	}
-	column = load_column(quals, filter->column);
+	column = values_of(quals, filter, needed);
+	quals->failed = column == NULL;
+	if (quals->failed)
+		return;
 	words = column->words;
 	if (filter->kind == ROSE_WORDS_FLOAT4 || filter->kind == ROSE_WORDS_FLOAT8)
 	{
@@ -358,6 +502,8 @@ answer_list(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, 
 		if (rose_mask_is_empty(open, quals->n))
 			break;
 		answer(quals, lfirst(cell), open, &part);
+		if (quals->failed)
+			return;
 		for (int w = 0; w < words; w++)
 		{
 			if (is_and)
@@ -416,7 +562,7 @@ answer(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answe
 	switch (filter->type)
 	{
 		case ROSE_FILTER_COMPARE:
-			answer_compare(quals, filter, result);
+			answer_compare(quals, filter, needed, result);
 			break;
 		case ROSE_FILTER_TEXT:
 			answer_text(quals, filter, needed, result);
@@ -436,11 +582,24 @@ answer(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answe
 
 /* ---- interface ---- */
 
+static void
+add_filter(RoseNodeQuals *quals, Node *clause, PlanState *planstate)
+{
+	RoseNodeFilter *filter = rose_node_filter_compile(clause, ((Scan *) planstate->plan)->scanrelid, planstate);
+	int			at = quals->nfilters++;
+
+	if (filter == NULL)
+		elog(ERROR, "condition of a Rose Scan cannot be a filter");
+	add_columns(quals, filter);
+	quals->filters[at] = filter;
+	if (computes(filter) || (at > 0 && quals->asked[at - 1] != NULL))
+		quals->asked[at] = ExecInitQual(list_make1(clause), planstate);
+}
+
 RoseNodeQuals *
 rose_node_quals_create(List *clauses, PlanState *planstate)
 {
 	RoseNodeQuals *quals = palloc0(sizeof(RoseNodeQuals));
-	Index		relid = ((Scan *) planstate->plan)->scanrelid;
 	ListCell   *cell;
 
 	quals->econtext = planstate->ps_ExprContext;
@@ -452,25 +611,18 @@ rose_node_quals_create(List *clauses, PlanState *planstate)
 	quals->rows = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint16));
 	quals->codes = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(uint16));
 	quals->keep = palloc(ROSE_NODE_VECTOR_ROWS * sizeof(bool));
+	quals->filters = palloc(list_length(clauses) * sizeof(RoseNodeFilter *));
+	quals->asked = palloc0(list_length(clauses) * sizeof(ExprState *));
 	foreach(cell, clauses)
-	{
-		RoseNodeFilter *filter = rose_node_filter_compile(lfirst(cell), relid, planstate);
-
-		if (filter == NULL)
-			elog(ERROR, "condition of a Rose Scan cannot be a filter");
-		add_columns(quals, filter);
-		quals->filters = lappend(quals->filters, filter);
-	}
+		add_filter(quals, lfirst(cell), planstate);
 	return quals;
 }
 
 void
 rose_node_quals_start(RoseNodeQuals *quals)
 {
-	ListCell   *cell;
-
-	foreach(cell, quals->filters)
-		rose_node_filter_reset(lfirst(cell));
+	for (int f = 0; f < quals->nfilters; f++)
+		rose_node_filter_reset(quals->filters[f]);
 	MemoryContextReset(quals->context);
 }
 
@@ -489,23 +641,45 @@ forget_texts(RoseNodeFilter *filter)
 int
 rose_node_quals_narrow(RoseNodeQuals *quals, RoseBatch *batch, int first, int n, uint64 *mask)
 {
-	ListCell   *cell;
-
 	quals->batch = batch;
 	quals->first = first;
 	quals->n = n;
 	for (int i = 0; i < quals->ncolumns; i++)
 		quals->columns[i].loaded = false;
-	foreach(cell, quals->filters)
+	quals->failed = false;
+	quals->open = quals->nfilters;
+	for (int f = 0; f < quals->nfilters; f++)
 	{
 		Answer		result;
 
 		if (rose_mask_is_empty(mask, n))
 			break;
-		forget_texts(lfirst(cell));
-		answer(quals, lfirst(cell), mask, &result);
+		forget_texts(quals->filters[f]);
+		answer(quals, quals->filters[f], mask, &result);
+		if (quals->failed)
+		{
+			quals->open = f;
+			break;
+		}
 		for (int w = 0; w < ROSE_MASK_WORDS(n); w++)
 			mask[w] &= result.yes[w];
 	}
 	return rose_mask_count(mask, n);
+}
+
+bool
+rose_node_quals_is_open(const RoseNodeQuals *quals)
+{
+	return quals->open < quals->nfilters;
+}
+
+bool
+rose_node_quals_ask(RoseNodeQuals *quals)
+{
+	for (int f = quals->open; f < quals->nfilters; f++)
+	{
+		if (!ExecQual(quals->asked[f], quals->econtext))
+			return false;
+	}
+	return true;
 }

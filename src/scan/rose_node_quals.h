@@ -27,6 +27,9 @@ extern bool rose_node_quals_evaluates(Node *clause, Index relid);
 /* The same: does it call a function, for values of texts? */
 extern bool rose_node_quals_calls(Node *clause, Index relid);
 
+/* The same: does it make something of columns, which may fail for a row? */
+extern bool rose_node_quals_computes(Node *clause, Index relid);
+
 /* Filters of such conditions, in the current context; the values they compare with are evaluated in planstate. */
 typedef struct RoseNodeQuals RoseNodeQuals;
 extern RoseNodeQuals *rose_node_quals_create(List *clauses, PlanState *planstate);
@@ -40,5 +43,12 @@ extern void rose_node_quals_start(RoseNodeQuals *quals);
  */
 extern int	rose_node_quals_narrow(RoseNodeQuals *quals, RoseBatch *batch, int first, int n,
 								   uint64 *mask);
+
+/*
+ * For one of the rows that are left there is, or may be, an error: these are not asked all conditions yet.  Ask the others of one of them,
+ * which is the scan tuple of planstate's context, with columns that conditions look at.  In the context's memory for a tuple.
+ */
+extern bool rose_node_quals_is_open(const RoseNodeQuals *quals);
+extern bool rose_node_quals_ask(RoseNodeQuals *quals);
 
 #endif							/* ROSE_NODE_QUALS_H */

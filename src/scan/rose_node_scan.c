@@ -6,7 +6,8 @@
  * Batches have what the snapshot sees, in the ranges of the key (rose_node_keys.c).  Of a batch some rows
  * are looked at together: filters select among them (rose_node_quals.c), then columns are decoded
  * (rose_node_column.c), then rows are given out one by one, if the residual conditions hold.  The first
- * rows that are looked at are few, for who wants no more of them.  Where a query wants the first rows of an
+ * rows that are looked at are few, for who wants no more of them.  Rows of which filters could not say for many at a time whether
+ * they are selected (an error may come of one) are asked one by one, when they are given out.  Where a query wants the first rows of an
  * order, those behind them are left out before other columns are decoded (rose_node_first.c).
  *
  * The slot.  The scan's slot is one of a rose table, which takes system columns, and other versions that
@@ -171,6 +172,17 @@ columns_of_many(const RoseNodeScan *scan, List *filters, const Bitmapset *first)
 	return bms_union(user_columns(members, RelationGetDescr(scan->css.ss.ss_currentRelation)), first);
 }
 
+/* What filters need, if they may have to be asked of rows one by one. */
+static RoseNodeColumns *
+columns_of_open(const RoseNodeScan *scan, List *filters)
+{
+	const Plan *plan = scan->css.ss.ps.plan;
+	Bitmapset  *members = NULL;
+
+	pull_varattnos((Node *) filters, ((const Scan *) plan)->scanrelid, &members);
+	return columns_of(user_columns(members, RelationGetDescr(scan->css.ss.ss_currentRelation)), scan->max_step);
+}
+
 /* first: those by which the first rows are found; NULL: all rows are given out. */
 static void
 find_columns(RoseNodeScan *scan, List *filters, const Bitmapset *first)
@@ -192,6 +204,7 @@ find_columns(RoseNodeScan *scan, List *filters, const Bitmapset *first)
 	scan->many = first == NULL ? scan->used : columns_of_many(scan, filters, first);
 	scan->max_step = vector_rows(bms_num_members(scan->many));
 
+	scan->open = columns_of_open(scan, filters);
 	scan->early = columns_of(early, scan->max_step);
 	scan->direct = plan->qual == NIL && scan->css.ss.ps.ps_ProjInfo != NULL &&
 		scan->css.ss.ps.state->es_epq_active == NULL && result_is_columns(plan);
@@ -201,18 +214,20 @@ find_columns(RoseNodeScan *scan, List *filters, const Bitmapset *first)
 
 /* ---- begin ---- */
 
-/* Is there anything among these conditions that is dearer than to compare a word? */
+/* Is there anything among these conditions that is dearer than to compare a word?  Not if one may fail: it is asked of all rows. */
 static bool
 calls(const List *filters, Index relid)
 {
+	bool		any = false;
 	ListCell   *cell;
 
 	foreach(cell, filters)
 	{
-		if (rose_node_quals_calls(lfirst(cell), relid))
-			return true;
+		if (rose_node_quals_computes(lfirst(cell), relid))
+			return false;
+		any |= rose_node_quals_calls(lfirst(cell), relid);
 	}
-	return false;
+	return any;
 }
 
 /* Which of the rows are wanted; the columns that say so. */
@@ -362,8 +377,12 @@ select_rows(RoseNodeScan *scan, int first, int n)
 		left = there - behind;
 		scan->behind += behind;
 	}
+	scan->is_open = false;
 	if (scan->filters != NULL && left > 0)
+	{
 		left = rose_node_quals_narrow(scan->filters, &scan->batch, first, n, mask);
+		scan->is_open = rose_node_quals_is_open(scan->filters);
+	}
 	count_rows(scan, there);
 	InstrCountFiltered2(&scan->css.ss, there - behind - left);	/* core adds up those of workers */
 
@@ -376,12 +395,13 @@ select_rows(RoseNodeScan *scan, int first, int n)
 	return rows->n > 0;
 }
 
-bool
-rose_node_scan_next_rows(RoseNodeScan *scan)
+/* The next rows that keys and filters select, as far as filters could say, at least one; false: there are none. */
+static bool
+next_rows(RoseNodeScan *scan)
 {
 	if (unlikely(!scan->ready))
 		make_ready(scan);
-	scan->early->loaded = scan->late->loaded = false;
+	scan->open->loaded = scan->early->loaded = scan->late->loaded = false;
 	scan->taken = 0;
 	scan->rows.n = 0;
 	for (;;)
@@ -421,9 +441,50 @@ rose_node_scan_count(RoseNodeScan *scan, uint64 *rows)
 
 /* ---- rows ---- */
 
-static bool next_row(RoseNodeScan *scan);
+/* Do filters select the i-th row at hand, which is open?  What they look at is NULL in the slot then, as what nobody looks at. */
+static bool
+ask_filters(RoseNodeScan *scan, int i)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	bool		selected;
 
-/* Of the selected rows keep those for which the residual conditions are true. */
+	rose_node_columns_put(scan->open, &scan->rows, i, slot->tts_values, slot->tts_isnull);
+	ResetExprContext(econtext);
+	econtext->ecxt_scantuple = slot;
+	selected = rose_node_quals_ask(scan->filters);
+	for (int c = 0; c < scan->open->ncolumns; c++)
+		slot->tts_isnull[scan->open->columns[c].target] = true;
+	if (!selected)
+		InstrCountFiltered2(&scan->css.ss, 1);
+	return selected;
+}
+
+/* Have the slot show the i-th row at hand, as far as residual conditions look at it; false: filters do not select it. */
+static bool
+show_row(RoseNodeScan *scan, int i)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+
+	if (unlikely(!rose_slot_takes_values(slot)))
+		rose_slot_open_values(slot, scan->tree);
+	if (unlikely(scan->is_open) && !ask_filters(scan, i))
+		return false;
+	if (scan->wants_tid)
+		rose_batch_tid(&scan->batch, rose_node_rows_at(&scan->rows, i), &slot->tts_tid);
+	if (unlikely(scan->wants_version))
+	{
+		RoseVersion version = {0};
+
+		rose_batch_version(&scan->batch, rose_node_rows_at(&scan->rows, i), &version);
+		rose_slot_set_version(slot, &version);
+	}
+	if (scan->early->ncolumns > 0)
+		rose_node_columns_put(scan->early, &scan->rows, i, slot->tts_values, slot->tts_isnull);
+	return true;
+}
+
+/* Of the rows at hand keep those for which open filters and the residual conditions are true. */
 static void
 keep_passing(RoseNodeScan *scan)
 {
@@ -436,7 +497,8 @@ keep_passing(RoseNodeScan *scan)
 		int			row = rose_node_rows_at(rows, scan->taken);
 
 		ResetExprContext(econtext);
-		(void) next_row(scan);
+		if (!show_row(scan, scan->taken++))
+			continue;
 		econtext->ecxt_scantuple = scan->css.ss.ss_ScanTupleSlot;
 		if (ExecQual(scan->css.ss.ps.qual, econtext))
 			rows->rows[n++] = (uint16) row; /* not behind the one that was looked at */
@@ -445,14 +507,15 @@ keep_passing(RoseNodeScan *scan)
 	}
 	rows->all = rows->all && n == rows->n;
 	rows->n = n;
+	scan->is_open = false;
 }
 
 bool
 rose_node_scan_next_passing(RoseNodeScan *scan)
 {
-	while (rose_node_scan_next_rows(scan))
+	while (next_rows(scan))
 	{
-		if (scan->css.ss.ps.qual != NULL)
+		if (scan->css.ss.ps.qual != NULL || scan->is_open)
 			keep_passing(scan);
 		if (scan->rows.n > 0)
 			return true;
@@ -460,14 +523,14 @@ rose_node_scan_next_passing(RoseNodeScan *scan)
 	return false;
 }
 
-/* The next rows to be given out one by one, whether residual conditions have selected them already or not; false: there are none. */
+/* The next rows to be given out one by one, whether all conditions have selected them already or not; false: there are none. */
 static bool
 more_rows(RoseNodeScan *scan)
 {
 	RoseNodeRows *rows = &scan->rows;
 
 	if (scan->first == NULL)
-		return rose_node_scan_next_rows(scan);
+		return next_rows(scan);
 	do
 	{
 		int			n;
@@ -487,32 +550,18 @@ more_rows(RoseNodeScan *scan)
 	return true;
 }
 
-/* Have the slot show the next row, as far as residual conditions look at it; false: there is none. */
+/* Have the slot show the next row that filters select, as far as residual conditions look at it; false: there is none. */
 static bool
 next_row(RoseNodeScan *scan)
 {
-	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
-	int			i;
-
-	if (scan->taken >= scan->rows.n && !more_rows(scan))
+	do
 	{
-		ExecClearTuple(slot);
-		return false;
-	}
-	i = scan->taken++;
-	if (unlikely(!rose_slot_takes_values(slot)))
-		rose_slot_open_values(slot, scan->tree);
-	if (scan->wants_tid)
-		rose_batch_tid(&scan->batch, rose_node_rows_at(&scan->rows, i), &slot->tts_tid);
-	if (unlikely(scan->wants_version))
-	{
-		RoseVersion version = {0};
-
-		rose_batch_version(&scan->batch, rose_node_rows_at(&scan->rows, i), &version);
-		rose_slot_set_version(slot, &version);
-	}
-	if (scan->early->ncolumns > 0)
-		rose_node_columns_put(scan->early, &scan->rows, i, slot->tts_values, slot->tts_isnull);
+		if (scan->taken >= scan->rows.n && !more_rows(scan))
+		{
+			ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+			return false;
+		}
+	} while (!show_row(scan, scan->taken++));
 	return true;
 }
 

@@ -49,6 +49,7 @@ typedef struct RoseNodeScan
 	ExprState  *checks;			/* of keys and filters, for another version of a row; in EvalPlanQual only */
 
 	/* what is made of it */
+	RoseNodeColumns *open;		/* what filters need that are asked of rows one by one */
 	RoseNodeColumns *early;		/* what residual conditions need */
 	RoseNodeColumns *late;		/* what else the result needs */
 	bool		direct;			/* late columns are the result, and there are no residual conditions */
@@ -64,6 +65,7 @@ typedef struct RoseNodeScan
 	int			max_step;		/* ... and ever */
 	RoseNodeRows rows;			/* selected ... */
 	int			taken;			/* ... of which so many were given out */
+	bool		is_open;		/* some filters are to be asked of each of them */
 
 	/* a parallel query (rose_node_parallel.c); NULL: this process reads all */
 	struct RoseNodeParallelShared *shared;	/* NULL also when it has ended */
@@ -73,12 +75,9 @@ typedef struct RoseNodeScan
 } RoseNodeScan;
 
 /*
- * The next rows that keys and filters select: in scan->rows, at least one; false: there are none.
- * For who takes rows together.
+ * The next rows that keys and conditions select: in scan->rows, at least one; false: there are none.
+ * For who takes rows together, and no single ones.
  */
-extern bool rose_node_scan_next_rows(RoseNodeScan *scan);
-
-/* The same of those that residual conditions select, too.  Who calls it takes no single rows. */
 extern bool rose_node_scan_next_passing(RoseNodeScan *scan);
 
 /* How many rows there are, if all are selected and they need not be read for that.  Before any rows. */

@@ -15,6 +15,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "port/pg_bitutils.h"
+
 #include "util/rose_vectorized.h"
 #include "vector/rose_vec_expr.h"
 
@@ -119,20 +121,54 @@ rose_vec_multiply(RoseVecOperand a, RoseVecOperand b, bool small, int n, int64 *
 		FOR_INTEGERS(result[i] = (int64) ((uint64) x * (uint64) y););
 }
 
-/* By one divisor that is neither 0 nor -1: for the compiler to know. */
-static void
-divide_by(const int64 *x, int64 divisor, bool remainder, int n, int64 *result)
+/* Values whose distance from 0 has 31 bits. */
+ROSE_VECTORIZED static bool
+are_small(const int64 *x, int n)
 {
-	bool		small = divisor == (int32) divisor;
+	uint64		beyond = 0;
+
+	for (int i = 0; i < n; i++)
+		beyond |= (x[i] < 0 ? -(uint64) x[i] : (uint64) x[i]) >> 31;
+	return beyond == 0;
+}
+
+/*
+ * By one divisor, all of 31 bits, which processors have no division of many for: it is a multiplication, exact for dividends that are not
+ * negative (Granlund and Montgomery, Division by invariant integers using multiplication, with N = 31).
+ */
+ROSE_VECTORIZED static void
+divide_small(const int64 *x, int64 divisor, bool remainder, int n, int64 *result)
+{
+	uint32		by = (uint32) (divisor < 0 ? -divisor : divisor);
+	int			bits = by == 1 ? 0 : pg_leftmost_one_pos32(by - 1) + 1;
+	uint32		factor = (uint32) ((UINT64CONST(1) << (31 + bits)) / by + 1);
+	int			shift = 31 + bits;
+	uint64		turn = divisor < 0 ? ~UINT64CONST(0) : 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		/* division of 32 bits is faster */
-		if (small && x[i] == (int32) x[i])
-			result[i] = remainder ? (int32) x[i] % (int32) divisor : (int32) x[i] / (int32) divisor;
+		uint64		sign = x[i] < 0 ? ~UINT64CONST(0) : 0;
+		uint64		distance = ((uint64) x[i] ^ sign) - sign;
+		uint64		quotient = ((uint64) factor * (uint32) distance) >> shift;
+
+		if (remainder)
+			result[i] = (int64) (((distance - (uint64) by * (uint32) quotient) ^ sign) - sign);
 		else
-			result[i] = remainder ? x[i] % divisor : x[i] / divisor;
+			result[i] = (int64) ((quotient ^ sign ^ turn) - (sign ^ turn));
 	}
+}
+
+/* By one divisor that is neither 0 nor -1. */
+static void
+divide_by(const int64 *x, int64 divisor, bool remainder, int n, int64 *result)
+{
+	if (are_small(&divisor, 1) && are_small(x, n))
+	{
+		divide_small(x, divisor, remainder, n, result);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		result[i] = remainder ? x[i] % divisor : x[i] / divisor;
 }
 
 /* -1 is left to who raises errors. */

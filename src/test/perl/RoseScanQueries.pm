@@ -124,12 +124,47 @@ sub matched
 	return "$name " . pick('LIKE', 'LIKE', 'NOT LIKE', 'ILIKE') . ' ' . pick("'%1%'", "'w1%'", "'%7'", "'COMMON/%/1_%'", "'%'", "''", "'p7%'", "'_7_'", "'v%0%'");
 }
 
+# A comparison of what is made of columns, many rows at a time: conditions of which none fails for any row, those of which others keep rows that fail,
+# and, fails, those that may fail for one, and then do so on heap as well, if nothing else is asked.
+sub made
+{
+	my ($table, $ctx, $fails) = @_;
+	my $prefix = $ctx->{prefix} // '';
+	my @can = grep { $_->{family} =~ /^(int|float|numeric)$/ || $_->{type} =~ /^(text|date|timestamp)$/ } grep { !$ctx->{early} || !$_->{late} } @{ $table->{columns} };
+	my $column = pick(@can, $table->{n});
+	my ($name, $n) = ($prefix . $column->{name}, "${prefix}n");
+	my $other = $prefix . pick((grep { $_->{type} eq $column->{type} } @can), $column)->{name};
+	my $of = pick(@comparisons);
+	my $int = rare(0.7) ? int(rand(60)) - 20 : constant($table->{n}, { %$ctx, same => 1 });
+	my $by = pick(2, 7, -3, 700, 65537, "'2147483648'::int8");
+	my $list = pick('', 'NOT ') . 'IN (' . join(', ', map { int(rand(9)) - 3 } 1 .. pick(1, 2, 5)) . (rare(0.2) ? ', NULL' : '') . ')';
+	my $gone = int(rand(3500));
+	my @sure = ("$n % $by $of $int", "$n - 1500 $of $int", "$n * 3 / $by $of $int", "($n - 900) % $by $list", "$name $of $other", "length($name\::text) $of $n", "CASE WHEN $n % $by = 1 THEN $n > 900 ELSE $name $of $other END",
+		"coalesce($name $of $other, $n % $by = 1)", "($n % $by) IS NULL");
+	my @fails = ("100 / ($n - $gone) $of $int", "7 % ($n % $by) $of $int", "$n * 2147483 $of $int", "$n\::int2 * 20::int2 $of $int");
+
+	if ($column->{family} eq 'int')
+	{
+		my $few = "$name BETWEEN -900 AND 900";
+
+		push @sure, "$name % $by $of $int", "$name % $by $list", "$name / $by $of $int", "($name % $by) IS " . pick('', 'NOT ') . 'NULL', "$int $of $name % 100", "$name $of $n", "CASE WHEN $few THEN $name * $name $of $int ELSE $name > 0 END",
+		  "($name NOT BETWEEN -900 AND 900 OR $name * $n $of $int)", "($name = 0 OR ($name / 2 <> 0 AND 1000 / ($name / 2) $of $int))", "($few AND $n + $name $of $int) IS NOT TRUE", "($name <> 0 AND 100 % $name $of $int) IS UNKNOWN";
+		push @fails, "1000 / $name $of $int", "$n % $name $of $int", "$name * $name $of $int", "$name + 2147483000 $of $int", "-5 - $name $of $int", "$name / -1 $of $int", "$name % -1 $of $int", "(1000 / $name) IS NULL",
+		  "($n % 9 = 1 OR 1000 / $name $of $int)", "CASE WHEN $n > $gone THEN 1000 / $name $of $int ELSE $n % 2 = 0 END";
+	}
+	push @sure, "$name $of $other", "CASE WHEN $name BETWEEN -900 AND 900 THEN $name * 2 $of $n ELSE $name > 0 END", "coalesce($name, 1) $of $int" if $column->{family} eq 'float';
+	push @fails, "$name * 2 $of $int", "$name + $n $of $other", "$n / $name $of $int", "($name * 1e300::float8) IN (0, 1e300, 'Infinity')" if $column->{family} eq 'float';
+	push @sure, "$name * 2 $of $int", "$name + $n $of $other", "-$name * 0.25 $of $int", "$name * $name $of $name", "$name - 1.5 $list", "CASE WHEN $n % 3 = 1 THEN $name ELSE 0.5 END $of $int" if $column->{family} eq 'numeric';
+	return pick($fails ? @fails : @sure);
+}
+
 # What filters say many rows at a time, of a column that has NULLs if there is one.
 sub filtered
 {
 	my ($table, $ctx) = @_;
 	my @texts = grep { $_->{family} =~ /^(text|bpchar)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
 
+	return made($table, $ctx, rare(0.05)) if rare(0.25);
 	return matched(pick(@texts), $ctx) if @texts && rare(0.25);
 	my @can = grep { $_->{family} =~ /^(int|float|numeric|day|bool|oid|mood|char|"char"|money)$/ && (!$ctx->{early} || !$_->{late}) } @{ $table->{columns} };
 	my $column = pick((grep { $_->{nulls} } @can), pick(@can));
@@ -145,6 +180,7 @@ sub leaf
 {
 	my ($table, $ctx) = @_;
 	return filtered($table, $ctx) if $ctx->{pure};
+	return made($table, $ctx, rare(0.05)) if rare(0.1);
 	return of_key($table, $ctx) if @{ $table->{key} } && rare(0.2);
 	my @columns = grep { !$ctx->{early} || !$_->{late} } @{ $table->{columns} };
 	my $column = rare(0.15) && @{ $table->{key} } ? pick(@{ $table->{key} }) : rare(0.15) ? $table->{n} : pick(@columns);
@@ -595,6 +631,18 @@ sub failing
 	return $q;
 }
 
+# One that is made of columns, and nothing else: it fails where heap's does, and for no row that is not there any more.
+sub made_alone
+{
+	my ($table) = @_;
+	my $where = made($table, { flat => 1 }, rare(0.4));
+	my $sql = 'SELECT ' . pick('count(*), sum(n)', 'count(*), max(n % 7)', 'n % 5, count(*)', 'n, n % 3') . " FROM $table->{name} WHERE $where";
+
+	$sql .= ' GROUP BY 1' if $sql =~ /n % 5/;
+	$sql = "SELECT x.n, y.k FROM ($sql) x (n, k) JOIN (SELECT n, n % 2 AS k FROM $table->{name} WHERE $where) y ON x.n = y.n" if $sql =~ /n % 3/ && rare(0.3);
+	return { query => [ { sql => $sql, plan => 1, sure => 1 } ] };
+}
+
 sub query
 {
 	my ($tables, $inside) = @_;
@@ -603,7 +651,8 @@ sub query
 		[ 20, sub { one_query(rows_of($table, condition($table))) } ], [ 3, sub { one_query(rows_of($table, '')) } ],
 		[ 3, sub { one_query("SELECT count(*) FROM (SELECT n FROM $table->{name} WHERE " . condition($table) . ' LIMIT ' . pick(1, 10, 500) . ') s') } ],
 		[ 8, \&ordered ], [ 12, \&first_rows ], [ 10, \&aggregate ], [ 15, \&vectors ], [ 25, \&grouped ], [ 12, \&distinct ], [ 8, \&prepared ], [ 6, \&lateral ], [ 6, \&subplan ], [ 5, \&joined ],
-		[ 5, \&cursor ], [ 6, \&changes ], [ 8, \&partitioned ], [ 4, \&optimised ], [ 5, \&guarded ], [ 4, \&failing ]);
+		[ 5, \&cursor ], [ 6, \&changes ], [ 8, \&partitioned ], [ 4, \&optimised ], [ 5, \&guarded ], [ 4, \&failing ],
+		[ 10, \&made_alone ]);
 	my $total = 0;
 
 	$total += $_->[0] foreach @kinds;

@@ -172,6 +172,42 @@ check_multiply(void)
 		CHECK_AT(result[i] == (single == 1 ? a[0] : a[i]) * (single == 2 ? b[0] : b[i]), " small %d single %d row %d\n", small, single, i);
 }
 
+/* By one divisor of any width: multiples of it and what is beside them, and now and then a dividend that is too large to be multiplied. */
+static void
+check_divide(void)
+{
+	int64		a[MAX_ROWS];
+	int64		result[MAX_ROWS];
+	int			n = 1 + (int) (draw() % (MAX_ROWS - 1));
+	bool		remainder = draw() % 2 == 0;
+	int64		divisor = ((int64) draw() >> (33 + draw() % 31)) * (draw() % 40 == 0 ? 4 : 1);
+	RoseVecOp	op = remainder ? ROSE_VEC_REMAINDER : ROSE_VEC_DIVIDE;
+	bool		in_place = draw() % 2 == 0;
+
+	if (divisor == 0 || divisor == -1)
+		divisor = draw() % 2 == 0 ? 1 : PG_INT32_MAX - (int64) (draw() % 3);
+	for (int i = 0; i < n; i++)
+	{
+		int64		near = PG_INT32_MAX / divisor;
+
+		near = near == 0 ? 0 : (int64) (draw() % (uint64) (Abs(near) + 1));
+		a[i] = near * divisor + (int64) (draw() % 3) - 1;
+		if (draw() % 4 == 0)
+			a[i] = draw_word(4, false);
+		if (a[i] < -PG_INT32_MAX || a[i] > PG_INT32_MAX)
+			a[i] = PG_INT32_MAX;
+		if (draw() % 2 == 0)
+			a[i] = -a[i];
+	}
+	if (draw() % 8 == 0)
+		a[draw() % n] = draw() % 2 == 0 ? PG_INT32_MIN : draw_word(8, false);
+	for (int i = 0; i < n; i++)
+		result[i] = a[i];
+	CHECK(rose_vec_integers(op, 8, (RoseVecOperand) {in_place ? result : a, 0}, (RoseVecOperand) {NULL, divisor}, n, result));
+	for (int i = 0; i < n; i++)
+		CHECK_AT(result[i] == (remainder ? a[i] % divisor : a[i] / divisor), " %lld by %lld\n", (long long) a[i], (long long) divisor);
+}
+
 static void
 check_narrow(void)
 {
@@ -278,6 +314,7 @@ test_expr(void)
 		good += check_one(op, bytes, doubles, a, b, n) ? 1 : 0;
 		check_narrow();
 		check_multiply();
+		check_divide();
 	}
 	CHECK_AT(good > rounds / 3 && good < rounds * 9 / 10, " %d\n", good);
 }
