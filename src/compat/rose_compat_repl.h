@@ -103,6 +103,24 @@ rose_walrcv_set_streaming(WalRcvStreamOptions *options, bool on)
 #endif
 }
 
+/* 16 has upstreams leave out changes that have an origin; the library of before has no way to ask for that. */
+static inline bool
+rose_walrcv_knows_origin(void)
+{
+	return PG_VERSION_NUM >= 160000;
+}
+
+/* none: send only changes without an origin.  REQUIRES: rose_walrcv_knows_origin, if so. */
+static inline void
+rose_walrcv_set_origin(WalRcvStreamOptions *options, bool none)
+{
+#if PG_VERSION_NUM >= 160000
+	options->proto.logical.origin = none ? pstrdup("none") : NULL;
+#else
+	Assert(!none);
+#endif
+}
+
 /* 18 gave places for origins a setting of their own; before, there are as many as for slots. */
 static inline int
 rose_max_origins(void)

@@ -42,7 +42,7 @@ typedef struct RoseUpstreamCommit
 	XLogRecPtr	lsn;			/* its commit record; invalid: none is known */
 	TransactionId xid;
 	TimestampTz time;
-	uint32		publications;	/* hash of their names */
+	uint32		publications;	/* hash of their names, and of the origins that were asked for */
 } RoseUpstreamCommit;
 
 /* rose.subscription_rel.state */
@@ -68,6 +68,10 @@ typedef struct RoseUpstreamCommit
 #define ROSE_ON_SCHEMA_CHANGE_STOP	"stop"	/* an error of the table */
 #define ROSE_ON_SCHEMA_CHANGE_ADD	"add"	/* it is added here, if it is known what rows of before have in it */
 
+/* rose.subscription_options.origin: which changes the upstream sends */
+#define ROSE_ORIGIN_ANY		"any"
+#define ROSE_ORIGIN_NONE	"none"	/* those that have no replication origin there */
+
 typedef struct RoseSubscription
 {
 	Oid			subid;
@@ -82,6 +86,7 @@ typedef struct RoseSubscription
 	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
 	bool		pause_on_error; /* else it stops */
 	bool		add_columns;	/* that the upstream has added */
+	bool		no_origin;		/* only changes that have no replication origin upstream (rose_upstream_options.c) */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
 	char	   *tables;			/* names that its tables have here (rose_mapping.c), or NULL: the same ones */
 	char	   *constants;		/* of local columns in all of its rows (rose_constants.c), or NULL */
@@ -262,6 +267,17 @@ extern List *rose_upstream_tables(struct WalReceiverConn *conn, List *publicatio
 extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *slot,
 									  XLogRecPtr *lsn);
 extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *slot);
+
+/*
+ * Options that not every release can do (rose_upstream_options.c).
+ *
+ * require_origin_here: error if this server cannot ask for changes without an origin; require_origin: or if the upstream cannot
+ * send them, or the subscription's option wants all.  warn_of_origins: if it does not, and the subscription's tables that wait
+ * for their copy are ones that the upstream itself is subscribed with.
+ */
+extern void rose_upstream_require_origin_here(const RoseSubscription *sub);
+extern void rose_upstream_require_origin(struct WalReceiverConn *conn, const RoseSubscription *sub);
+extern void rose_upstream_warn_of_origins(struct WalReceiverConn *conn, const RoseSubscription *sub);
 
 /* ---------------------------------------------------------------------
  * Who the upstream is (rose_upstream_identity.c).  All need a transaction.

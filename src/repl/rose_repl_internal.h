@@ -326,7 +326,7 @@ typedef struct RoseApplyStart
 {
 	XLogRecPtr	lsn;			/* what commits before it was applied */
 	RoseUpstreamCommit expected;	/* must come first; invalid: it has, or need not */
-	uint32		publications;	/* hash of their names */
+	uint32		publications;	/* hash of their names, and of the origins that were asked for */
 } RoseApplyStart;
 
 /* rose_epoch.c and rose_flight.c. */

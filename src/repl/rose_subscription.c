@@ -52,7 +52,8 @@ enum
 enum
 {
 	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS, OPT_DURABILITY, OPT_ON_SCHEMA_CHANGE,
-	OPT_NATTS = OPT_ON_SCHEMA_CHANGE
+	OPT_ORIGIN,
+	OPT_NATTS = OPT_ORIGIN
 };
 enum
 {
@@ -150,7 +151,7 @@ read_options(Oid subid, RoseSubscription *out)
 	RoseRowScan cs;
 	bool		found = false;
 
-	out->pause_on_error = out->logged = false;
+	out->pause_on_error = out->logged = out->no_origin = false;
 	out->streaming = out->add_columns = true;
 	out->tables = out->constants = NULL;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
@@ -165,6 +166,7 @@ read_options(Oid subid, RoseSubscription *out)
 		out->constants = string_value(&cs, OPT_CONSTANTS);
 		out->logged = strcmp(string_value(&cs, OPT_DURABILITY), ROSE_DURABILITY_LOCAL) == 0;
 		out->add_columns = strcmp(string_value(&cs, OPT_ON_SCHEMA_CHANGE), ROSE_ON_SCHEMA_CHANGE_ADD) == 0;
+		out->no_origin = strcmp(string_value(&cs, OPT_ORIGIN), ROSE_ORIGIN_NONE) == 0;
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -474,7 +476,8 @@ write_options(Oid subid, const RoseSubscription *sub)
 	bool		have = read_options(subid, &now);
 
 	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
-		now.add_columns == sub->add_columns && now.logged == sub->logged && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
+		now.add_columns == sub->add_columns && now.logged == sub->logged && now.no_origin == sub->no_origin &&
+		same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
@@ -483,6 +486,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 	rose_row_set_text(&row, OPT_CONSTANTS, sub->constants);
 	rose_row_set_text(&row, OPT_DURABILITY, sub->logged ? ROSE_DURABILITY_LOCAL : ROSE_DURABILITY_UPSTREAM);
 	rose_row_set_text(&row, OPT_ON_SCHEMA_CHANGE, sub->add_columns ? ROSE_ON_SCHEMA_CHANGE_ADD : ROSE_ON_SCHEMA_CHANGE_STOP);
+	rose_row_set_text(&row, OPT_ORIGIN, sub->no_origin ? ROSE_ORIGIN_NONE : ROSE_ORIGIN_ANY);
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else

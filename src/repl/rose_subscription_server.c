@@ -68,10 +68,12 @@
 #define OPTION_CONSTANTS			"constants" /* not there: none */
 #define OPTION_DURABILITY			"durability"	/* not there: upstream */
 #define OPTION_ON_SCHEMA_CHANGE		"on_schema_change"	/* not there: add */
+#define OPTION_ORIGIN				"origin"	/* not there: any */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
-	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY, OPTION_ON_SCHEMA_CHANGE
+	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY, OPTION_ON_SCHEMA_CHANGE,
+	OPTION_ORIGIN
 };
 
 /* ---------------------------------------------------------------------
@@ -230,6 +232,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->logged ? ROSE_DURABILITY_LOCAL : NULL;
 	if (strcmp(name, OPTION_ON_SCHEMA_CHANGE) == 0)
 		return sub->add_columns ? NULL : ROSE_ON_SCHEMA_CHANGE_STOP;
+	if (strcmp(name, OPTION_ORIGIN) == 0)
+		return sub->no_origin ? ROSE_ORIGIN_NONE : NULL;
 	return sub->synchronous_commit;
 }
 
@@ -382,6 +386,7 @@ restore(const ForeignServer *server)
 	char	   *streaming = find_option(server->options, OPTION_STREAMING);
 	char	   *durability = find_option(server->options, OPTION_DURABILITY);
 	char	   *on_schema_change = find_option(server->options, OPTION_ON_SCHEMA_CHANGE);
+	char	   *origin = find_option(server->options, OPTION_ORIGIN);
 
 	rose_owner_require_subscriber();
 	sub.name = server->servername;
@@ -398,6 +403,7 @@ restore(const ForeignServer *server)
 	sub.constants = find_option(server->options, OPTION_CONSTANTS);
 	sub.logged = durability != NULL && strcmp(durability, ROSE_DURABILITY_LOCAL) == 0;
 	sub.add_columns = on_schema_change == NULL || strcmp(on_schema_change, ROSE_ON_SCHEMA_CHANGE_STOP) != 0;
+	sub.no_origin = origin != NULL && strcmp(origin, ROSE_ORIGIN_NONE) == 0;
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

@@ -556,6 +556,7 @@ rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecP
 	options.proto.logical.publication_names = sub->publications;
 	options.proto.logical.binary = binary;
 	rose_walrcv_set_streaming(&options, streaming);
+	rose_walrcv_set_origin(&options, sub->no_origin);
 	walrcv_startstreaming(conn, &options);
 }
 

@@ -252,19 +252,20 @@ check_wal_end(const RoseUpstreamIdentity *identity)
  * The last transaction that was applied
  */
 
+/* Which transactions are sent: one that is not, because something else is asked for, proves nothing. */
 static uint32
-hash_publications(List *publications)
+hash_publications(const RoseSubscription *sub)
 {
 	uint32		hash = 0;
 	ListCell   *lc;
 
-	foreach(lc, publications)
+	foreach(lc, sub->publications)
 	{
 		const char *name = strVal(lfirst(lc));
 
 		hash = hash_combine(hash, hash_bytes((const unsigned char *) name, strlen(name)));
 	}
-	return hash;
+	return sub->no_origin ? hash_combine(hash, 1) : hash;
 }
 
 /*
@@ -278,7 +279,7 @@ expect_last_commit(const RoseUpstreamSlot *slot)
 	const RoseUpstreamCommit *last = &rose_apply.progress.last_commit;
 
 	rose_apply.start.lsn = rose_apply.progress.applied_lsn;
-	rose_apply.start.publications = hash_publications(rose_apply.sub->publications);
+	rose_apply.start.publications = hash_publications(rose_apply.sub);
 	memset(&rose_apply.start.expected, 0, sizeof(RoseUpstreamCommit));
 	if (!XLogRecPtrIsInvalid(last->lsn) && last->lsn >= slot->confirmed_lsn &&
 		last->publications == rose_apply.start.publications)

@@ -97,42 +97,47 @@ is_given(FunctionCallInfo fcinfo, int n)
 	return PG_NARGS() > n && !PG_ARGISNULL(n);
 }
 
-/* True: pause. */
+/* One of two words; true: it is yes. */
 static bool
-on_error_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
+choice_arg(FunctionCallInfo fcinfo, int n, bool otherwise, const char *name, const char *no, const char *yes)
 {
 	char	   *value;
 
 	if (!is_given(fcinfo, n))
 		return otherwise;
 	value = rose_sql_text_arg(fcinfo, n, NULL);
-	if (strcmp(value, ROSE_ON_ERROR_PAUSE) == 0)
+	if (strcmp(value, yes) == 0)
 		return true;
-	if (strcmp(value, ROSE_ON_ERROR_STOP) != 0)
+	if (strcmp(value, no) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for on_error: \"%s\"", value),
-				 errhint("Valid values are \"stop\" and \"pause\".")));
+				 errmsg("invalid value for %s: \"%s\"", name, value),
+				 errhint("Valid values are \"%s\" and \"%s\".", no, yes)));
 	return false;
 }
 
-/* True: add columns. */
+static bool
+on_error_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
+{
+	return choice_arg(fcinfo, n, otherwise, "on_error", ROSE_ON_ERROR_STOP, ROSE_ON_ERROR_PAUSE);
+}
+
 static bool
 on_schema_change_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
 {
-	char	   *value;
+	return choice_arg(fcinfo, n, otherwise, "on_schema_change", ROSE_ON_SCHEMA_CHANGE_STOP, ROSE_ON_SCHEMA_CHANGE_ADD);
+}
 
-	if (!is_given(fcinfo, n))
-		return otherwise;
-	value = rose_sql_text_arg(fcinfo, n, NULL);
-	if (strcmp(value, ROSE_ON_SCHEMA_CHANGE_ADD) == 0)
-		return true;
-	if (strcmp(value, ROSE_ON_SCHEMA_CHANGE_STOP) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for on_schema_change: \"%s\"", value),
-				 errhint("Valid values are \"add\" and \"stop\".")));
-	return false;
+/* Error if it is given, and this release cannot do it. */
+static bool
+origin_arg(FunctionCallInfo fcinfo, int n, const RoseSubscription *sub)
+{
+	RoseSubscription wanted = *sub;
+
+	wanted.no_origin = choice_arg(fcinfo, n, sub->no_origin, "origin", ROSE_ORIGIN_ANY, ROSE_ORIGIN_NONE);
+	if (is_given(fcinfo, n))
+		rose_upstream_require_origin_here(&wanted);
+	return wanted.no_origin;
 }
 
 /* The text of a jsonb, checked, as it is kept; NULL: there is nothing in it. */
@@ -204,7 +209,7 @@ enum
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
 	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES,
-	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE
+	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE, CREATE_ORIGIN
 };
 
 /* True: local. */
@@ -252,10 +257,12 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 	PG_TRY();
 	{
 		rose_upstream_identity_ask(conn, &identity);
+		rose_upstream_require_origin(conn, sub);
 		rose_upstream_check_publications(conn, sub->publications);
 		if (!create_slot)
 			rose_upstream_refuse_two_phase(conn, sub->slot_name);
 		rose_sql_add_tables(conn, sub, copy_data);
+		rose_upstream_warn_of_origins(conn, sub);
 		rose_subscription_set_identity(sub->subid, &identity);
 		/* Last, as it is the one thing that does not roll back. */
 		if (create_slot)
@@ -292,6 +299,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.synchronous_commit = synchronous_commit_arg(fcinfo, CREATE_SYNCHRONOUS_COMMIT, "off");
 	sub.pause_on_error = on_error_arg(fcinfo, CREATE_ON_ERROR, false);
 	sub.add_columns = on_schema_change_arg(fcinfo, CREATE_ON_SCHEMA_CHANGE, true);
+	sub.no_origin = origin_arg(fcinfo, CREATE_ORIGIN, &sub);
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
 	sub.tables = json_arg(fcinfo, CREATE_TABLES, NULL, rose_mapping_check);
 	sub.constants = json_arg(fcinfo, CREATE_CONSTANTS, NULL, rose_constants_check);
@@ -333,7 +341,7 @@ enum
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
 	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES, ALTER_DURABILITY,
-	ALTER_ON_SCHEMA_CHANGE
+	ALTER_ON_SCHEMA_CHANGE, ALTER_ORIGIN
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -360,9 +368,11 @@ refresh_with_upstream(const RoseSubscription *sub, const char *mapped_before, bo
 	{
 		require_known_upstream(conn, sub,
 							   "Put the connection string right, or take this upstream over with accept => 'resync'.");
+		rose_upstream_require_origin(conn, sub);
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_refresh_tables(conn, sub, mapped_before, copy_data);
+		rose_upstream_warn_of_origins(conn, sub);
 	}
 	PG_FINALLY();
 	{
@@ -401,12 +411,33 @@ accept_upstream(const RoseSubscription *sub)
 
 	PG_TRY();
 	{
+		rose_upstream_require_origin(conn, sub);
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_owner_require_relids(sub, rose_partitions_tables(sub->subid));
 		rose_sql_await_tables(rose_partitions_tables(sub->subid), ShareRowExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_accept_tables(conn, rose_subscription_get(sub->subid));
+		rose_upstream_warn_of_origins(conn, sub);
 		ensure_slot(conn, sub);
+	}
+	PG_FINALLY();
+	{
+		rose_upstream_disconnect(conn);
+	}
+	PG_END_TRY();
+}
+
+/* Can the upstream do what it is asked for from now on?  One that comes from a dump leads to none yet. */
+static void
+check_with_upstream(const RoseSubscription *sub)
+{
+	struct WalReceiverConn *conn = sub->conninfo != NULL ? rose_upstream_connect(sub) : NULL;
+
+	if (conn == NULL)
+		return;
+	PG_TRY();
+	{
+		rose_upstream_require_origin(conn, sub);
 	}
 	PG_FINALLY();
 	{
@@ -470,6 +501,24 @@ change_durability(const RoseSubscription *sub)
 		rose_rewind_end_origin(sub);
 }
 
+/* What is said of the subscription itself; its connection string, its publications and its tables are something else. */
+static void
+alter_options(FunctionCallInfo fcinfo, RoseSubscription *sub)
+{
+	sub->enabled = bool_arg(fcinfo, ALTER_ENABLED, sub->enabled);
+	sub->binary = bool_arg(fcinfo, ALTER_BINARY, sub->binary);
+	sub->synchronous_commit = synchronous_commit_arg(fcinfo, ALTER_SYNCHRONOUS_COMMIT, sub->synchronous_commit);
+	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
+	sub->add_columns = on_schema_change_arg(fcinfo, ALTER_ON_SCHEMA_CHANGE, sub->add_columns);
+	sub->no_origin = origin_arg(fcinfo, ALTER_ORIGIN, sub);
+	if (is_given(fcinfo, ALTER_STREAMING))
+		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
+	if (is_given(fcinfo, ALTER_DURABILITY))
+		sub->logged = durability_is_local(rose_sql_text_arg(fcinfo, ALTER_DURABILITY, NULL));
+	sub->slot_name = rose_sql_text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
+	ReplicationSlotValidateName(sub->slot_name, ERROR);
+}
+
 Datum
 rose_alter_subscription(PG_FUNCTION_ARGS)
 {
@@ -483,22 +532,11 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	accept = accept_arg(fcinfo);
 	sub = lock_subscription(rose_sql_text_arg(fcinfo, ALTER_NAME, NULL), rose_owner_require);
 
-	sub->enabled = bool_arg(fcinfo, ALTER_ENABLED, sub->enabled);
-	sub->binary = bool_arg(fcinfo, ALTER_BINARY, sub->binary);
-	sub->synchronous_commit = synchronous_commit_arg(fcinfo, ALTER_SYNCHRONOUS_COMMIT,
-													 sub->synchronous_commit);
-	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
-	sub->add_columns = on_schema_change_arg(fcinfo, ALTER_ON_SCHEMA_CHANGE, sub->add_columns);
-	if (is_given(fcinfo, ALTER_STREAMING))
-		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
 	was_logged = sub->logged;
-	if (is_given(fcinfo, ALTER_DURABILITY))
-		sub->logged = durability_is_local(rose_sql_text_arg(fcinfo, ALTER_DURABILITY, NULL));
+	alter_options(fcinfo, sub);
 	mapped_before = sub->tables;
 	sub->tables = json_arg(fcinfo, ALTER_TABLES, sub->tables, rose_mapping_check);
 	sub->conninfo = rose_sql_text_arg(fcinfo, ALTER_CONNINFO, sub->conninfo);
-	sub->slot_name = rose_sql_text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
-	ReplicationSlotValidateName(sub->slot_name, ERROR);
 	if (!PG_ARGISNULL(ALTER_PUBLICATIONS))
 		sub->publications = publications_arg(fcinfo, ALTER_PUBLICATIONS);
 	refresh = bool_arg(fcinfo, ALTER_REFRESH, !PG_ARGISNULL(ALTER_PUBLICATIONS) || is_given(fcinfo, ALTER_TABLES));
@@ -516,6 +554,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 		accept_upstream(sub);
 	else if (refresh)
 		refresh_with_upstream(sub, mapped_before, bool_arg(fcinfo, ALTER_COPY_DATA, true));
+	else if (is_given(fcinfo, ALTER_ORIGIN) && sub->no_origin)
+		check_with_upstream(sub);
 	if (is_given(fcinfo, ALTER_SKIP_LSN))
 	{
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);

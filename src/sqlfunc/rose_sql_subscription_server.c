@@ -26,6 +26,16 @@
 PG_FUNCTION_INFO_V1(rose_subscription_validator);
 
 static void
+require_one_of(DefElem *def, const char *a, const char *b)
+{
+	if (strcmp(defGetString(def), a) != 0 && strcmp(defGetString(def), b) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for %s: \"%s\"", def->defname, defGetString(def)),
+				 errhint("Valid values are \"%s\" and \"%s\".", a, b)));
+}
+
+static void
 check_value(DefElem *def)
 {
 	if (strcmp(def->defname, "binary") == 0 || strcmp(def->defname, "streaming") == 0)
@@ -39,11 +49,10 @@ check_value(DefElem *def)
 		(void) rose_mapping_check(defGetString(def));
 	else if (strcmp(def->defname, "constants") == 0)
 		(void) rose_constants_check(defGetString(def));
-	else if (strcmp(def->defname, "on_error") == 0 && strcmp(defGetString(def), ROSE_ON_ERROR_STOP) != 0 &&
-			 strcmp(defGetString(def), ROSE_ON_ERROR_PAUSE) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for on_error: \"%s\"", defGetString(def))));
+	else if (strcmp(def->defname, "on_error") == 0)
+		require_one_of(def, ROSE_ON_ERROR_STOP, ROSE_ON_ERROR_PAUSE);
+	else if (strcmp(def->defname, "origin") == 0)
+		require_one_of(def, ROSE_ORIGIN_ANY, ROSE_ORIGIN_NONE);
 }
 
 Datum
