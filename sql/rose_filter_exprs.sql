@@ -55,7 +55,7 @@ INSERT INTO rfx_queries (q) SELECT replace(f, '?', c) FROM unnest(ARRAY['SELECT 
 	'a % 7 = 3', '7 > a % 20', 'a % 7 <> 3', 'c % 3 IN (1, 2, NULL)', 'c % 3 NOT IN (1, 0)', 'c % 3 NOT IN (1, NULL)', 'a + b > c', 'c = b', 'c / -3 = 1', 'c % -3 = 1', 'c % 1 = 0', 'c / 1 = 4', 'a * 2147483 < 0',
 	-- errors, and what keeps rows from them
 	'100 / c > 30', '100 % c = 1', 'c <> 0 AND 100 / c > 30', '100 / c > 30 AND c <> 0', 'NOT (c = 0 OR 100 / c <= 30)', 'CASE WHEN c <> 0 THEN 100 / c > 30 ELSE a > 5 END', '(c IS NULL OR c = 0 OR 100 / c > 30) IS NOT TRUE',
-	'(a % 7 = 1 AND c = 5) OR a = 9', '(c > 3 AND a % 7 = 1) OR a % 7 = 3', 'a % 7 = 1 OR 100 / c = 25', '(a = 5 AND 100 / c = 25) IS UNKNOWN', 'l * l > 5', '(l BETWEEN -100 AND 100 AND l * l > 5) IS NOT FALSE', 's * s = 4', 's / 0 = 1', 'c = -99 AND s / 0 = 1', 'l - a = 5', 'l % -1 = 0', 'l / -1 = 5', '(100 / c) IS NULL',
+	'b > 3 AND c % 3 <> 1', 'CASE WHEN c <> 0 THEN 100 / c > 30 END OR a % 7 = 1', 'odd + 1 > 20 OR a % 7 = 1', '(a % 7 = 1 AND c = 5) OR a = 9', '(c > 3 AND a % 7 = 1) OR a % 7 = 3', 'a % 7 = 1 OR 100 / c = 25', '(a = 5 AND 100 / c = 25) IS UNKNOWN', 'l * l > 5', '(l BETWEEN -100 AND 100 AND l * l > 5) IS NOT FALSE', 's * s = 4', 's / 0 = 1', 'c = -99 AND s / 0 = 1', 'l - a = 5', 'l % -1 = 0', 'l / -1 = 5', '(100 / c) IS NULL',
 	-- other types
 	'(c % 3 = 1) IS UNKNOWN', '(c + 1) IS NULL', '(c + 1) IS NOT NULL', 'c::int8 % 5 = 2', 'l % 1000 = 7', 'l / 3000000000 = 1', 'f * 2 > 100.5', 'f - 1 = ''NaN''', 'f < r + 1', 'r + f < 10', 'f / r = 2', 'coalesce(f, 1) >= 1', 'n * 2 > 19.5', 'n + 1 IN (2, 3.5)', 'n * n < n', '-n * 0.25 < -2', 'odd + 1 > 2', 'odd * 2 = ''NaN''', 'odd * 1e10 > 5',
 	'length(t) % 5 = 2', 'length(t) > a', 'd < e', 'd = e OR a % 9 = 1', 'CASE WHEN a % 2 = 1 THEN d ELSE e END > ''2020-02-01''', 'coalesce(u, a > 50)', 'coalesce(c, 5) = 5', 'coalesce(c % 3, a) = 1', 'a % 7 = (SELECT 3)', 'a % 7 = ANY (ARRAY(SELECT 3))', 'a % 7 = 3 AND b = (SELECT max(c) FROM rfx_heap)', 't LIKE ''xxx%'' AND a % 3 = 1 AND u'
@@ -110,6 +110,9 @@ SELECT a FROM rfx_first WHERE 100 / c > 2 ORDER BY a LIMIT 2;
 EXPLAIN (COSTS off) SELECT a, c FROM rfx_first WHERE 100 / c > 2 AND t LIKE '%1%' ORDER BY c DESC LIMIT 2;
 SELECT a, c FROM rfx_first WHERE 100 / c > 2 AND t LIKE '%1%' ORDER BY c DESC LIMIT 2;
 SELECT a, c FROM rfx_first WHERE 100 / (c - 1000) > -2 AND t LIKE '%1%' ORDER BY c DESC LIMIT 2;
+-- one that is behind the first ones is asked as well
+SELECT a, c FROM rfx_first WHERE 100 / (c + 450) > -2000 AND t LIKE '%5%' ORDER BY c DESC LIMIT 2;
+SELECT a, c FROM rfx_first WHERE 100 / (c + 450) > -2000 AND t LIKE '%7%' ORDER BY c DESC LIMIT 2;
 -- so many rows were removed, one by one or together
 SELECT line FROM rfx_plan('SELECT a FROM rfx_first WHERE CASE WHEN c <> 0 THEN 100 / c > 2 ELSE a > 5 END', 'ANALYZE, COSTS off, BUFFERS off, TIMING off, SUMMARY off') line WHERE line ~ 'Removed';
 SELECT line FROM rfx_plan('SELECT a FROM rfx_first WHERE c % 7 = 3', 'ANALYZE, COSTS off, BUFFERS off, TIMING off, SUMMARY off') line WHERE line ~ 'Removed';

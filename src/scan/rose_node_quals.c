@@ -390,9 +390,11 @@ answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *neede
 		return;
 	}
 	column = values_of(quals, filter, needed);
-	quals->failed = column == NULL;
-	if (quals->failed)
+	if (column == NULL)
+	{
+		quals->failed = true;
 		return;
+	}
 	words = column->words;
 	if (filter->kind == ROSE_WORDS_FLOAT4 || filter->kind == ROSE_WORDS_FLOAT8)
 	{
