@@ -93,6 +93,23 @@ rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out)
 		out[i] = (uint64) x[i] - (uint64) base;
 }
 
+ROSE_VECTORIZED void
+rose_kernel_add_frame(uint64 *x, int n, uint64 base, uint64 step)
+{
+	int			i;
+
+	if (step == 1)
+	{
+		for (i = 0; i < n; i++)
+			x[i] += base;
+	}
+	else
+	{
+		for (i = 0; i < n; i++)
+			x[i] = base + step * x[i];
+	}
+}
+
 ROSE_VECTORIZED bool
 rose_kernel_multiples(const int64 *x, int n, int64 base, const RoseDivisor *divisor)
 {

@@ -31,6 +31,9 @@ extern int	rose_kernel_run_end(const int64 *x, int from, int n, int64 value);
 /* out[i] = x[i] - base, modulo 2^64. */
 extern void rose_kernel_subtract(const int64 *x, int n, int64 base, uint64 *out);
 
+/* In place: x[i] = base + step * x[i], modulo 2^64. */
+extern void rose_kernel_add_frame(uint64 *x, int n, uint64 base, uint64 step);
+
 /*
  * Are all of x[i] - base multiples of what the divisor divides by?  And out[i] = their
  * quotients.

@@ -305,24 +305,12 @@ rose_packed_sum_wide(const RosePackedWords *packed, int from, int to)
 void
 rose_packed_decode(const RosePackedWords *packed, int from, int n, int64 *x)
 {
-	uint64		base = (uint64) packed->base;
-	uint64		step = (uint64) packed->step;
 	uint64	   *out = (uint64 *) x;
 	int			bucket;
-	int			i;
 	int			k;
 
 	rose_bitpack_read(packed->bits, packed->width, from, n, out);
-	if (step == 1)
-	{
-		for (i = 0; i < n; i++)
-			out[i] += base;
-	}
-	else
-	{
-		for (i = 0; i < n; i++)
-			out[i] = base + step * out[i];
-	}
+	rose_kernel_add_frame(out, n, (uint64) packed->base, (uint64) packed->step);
 	if (packed->nwide == 0)
 		return;
 	bucket = from >> packed->positions.shift;
