@@ -107,6 +107,19 @@ constraint_was_valid(Oid constraint)
 	return valid;
 }
 
+/* NOT NULL of a column that the command itself adds: a constraint since 18.  The column is noted, and what rows of before have in it. */
+static bool
+is_of_added_column(HeapTuple constraint)
+{
+	Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(constraint);
+	AttrNumber	column;
+
+	if (form->contype != ROSE_CONSTRAINT_NOTNULL || !OidIsValid(form->conrelid))
+		return false;
+	column = rose_constraint_notnull_column(constraint);
+	return column > 0 && rose_ddl_notes_has(check_noted_table, form->conrelid, column);
+}
+
 static void
 note_constraint(Oid constraint)
 {
@@ -119,7 +132,7 @@ note_constraint(Oid constraint)
 	form = (Form_pg_constraint) GETSTRUCT(tuple);
 	if (form->convalidated &&
 		(form->contype == CONSTRAINT_CHECK || form->contype == ROSE_CONSTRAINT_NOTNULL) &&
-		!constraint_was_valid(constraint))
+		!constraint_was_valid(constraint) && !is_of_added_column(tuple))
 	{
 		if (OidIsValid(form->contypid))
 			rose_ddl_notes_add(check_noted_domain, form->contypid, InvalidOid, 0);

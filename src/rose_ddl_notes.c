@@ -33,6 +33,21 @@ rose_ddl_notes_add(RoseDdlCheck check, Oid object, Oid other, AttrNumber column)
 	MemoryContextSwitchTo(old);
 }
 
+bool
+rose_ddl_notes_has(RoseDdlCheck check, Oid object, AttrNumber column)
+{
+	ListCell   *lc;
+
+	foreach(lc, notes)
+	{
+		const RoseDdlNote *note = lfirst(lc);
+
+		if (note->check == check && note->object == object && note->column == column)
+			return true;
+	}
+	return false;
+}
+
 List *
 rose_ddl_notes_enter(void)
 {

@@ -29,6 +29,9 @@ struct RoseDdlNote
 /* Of the command that is being run: for the hook on objects. */
 extern void rose_ddl_notes_add(RoseDdlCheck check, Oid object, Oid other, AttrNumber column);
 
+/* Is this noted already, whatever other is? */
+extern bool rose_ddl_notes_has(RoseDdlCheck check, Oid object, AttrNumber column);
+
 /*
  * A command begins, which may be within another one; when it has been run, what was noted is looked at.  It ends
  * with what enter returned, whether it has failed or not.

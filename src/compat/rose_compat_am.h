@@ -18,6 +18,7 @@
 #include "access/stratnum.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/storage.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
@@ -244,6 +245,17 @@ rose_ordering_op(Oid op, Oid *family, Oid *type, bool *descending)
 
 /* 17 has constraints of this type for NOT NULL of domains, and 18 for that of columns. */
 #define ROSE_CONSTRAINT_NOTNULL 'n'
+
+/* The column of such a constraint of a table; 0 before 18, which has none. */
+static inline AttrNumber
+rose_constraint_notnull_column(HeapTuple constraint)
+{
+#if PG_VERSION_NUM < 180000
+	return InvalidAttrNumber;
+#else
+	return extractNotNullColumn(constraint);
+#endif
+}
 
 /* 16 replaced the ownership checks of each kind of object by one. */
 static inline bool

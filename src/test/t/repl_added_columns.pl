@@ -68,7 +68,8 @@ my @cases = (
 	{ name => 'of another type since', there => [ 'ALTER TABLE T ADD x varchar(5) DEFAULT \'a\'; UPDATE T SET a = 1 WHERE id = 1', 'ALTER TABLE T ALTER x TYPE text; UPDATE T SET x = \'abcdefg\' WHERE id = 2' ], slow => 1, error => qr/it has been changed again on the upstream, or dropped/, here => 'ALTER TABLE T ADD x text DEFAULT \'a\'' },
 	{ name => 'dropped and added', there => [ 'ALTER TABLE T DROP b; ALTER TABLE T ADD b text; UPDATE T SET b = \'new\' WHERE id = 1' ], error => qr/column "b" of table "\w+" is another one than before on the upstream.*copied again/s, copy => '', columns => 'id, a, b, c' },
 	{ name => 'dropped and added anew, while it lags', slow => 1, there => [ 'ALTER TABLE T ADD x int DEFAULT 1; UPDATE T SET x = 9 WHERE id = 1', 'ALTER TABLE T DROP x', 'ALTER TABLE T ADD x int DEFAULT 2; UPDATE T SET a = 8 WHERE id = 2' ], error => qr/columns that were added before it have been dropped or renamed since/, copy => 'ALTER TABLE T ADD x int' },
-	{ name => 'dropped and added anew, in one transaction', there => [ 'BEGIN; ALTER TABLE T ADD x int DEFAULT 1; UPDATE T SET x = 9 WHERE id = 1; ALTER TABLE T DROP x; ALTER TABLE T ADD x int DEFAULT 2; UPDATE T SET a = 8 WHERE id = 2; COMMIT' ], error => qr/columns that were added before it have been dropped or renamed since/, copy => 'ALTER TABLE T ADD x int' },
+	{ name => 'dropped and added anew, in one transaction', there => [ 'BEGIN; ALTER TABLE T ADD x int DEFAULT 1; UPDATE T SET x = 9 WHERE id = 1; ALTER TABLE T DROP x; ALTER TABLE T ADD x int DEFAULT 2; UPDATE T SET a = 8 WHERE id = 2; COMMIT' ],
+		error => qr/columns that were added before it have been dropped or renamed since|it cannot be told which they were at this change/, copy => 'ALTER TABLE T ADD x int' },
 	{ name => 'its name is another one\'s, while it lags', slow => 1, columns => 'id, a, b, c, x, y', there => [ 'ALTER TABLE T ADD x int DEFAULT 1; UPDATE T SET x = 9 WHERE id = 1', 'ALTER TABLE T RENAME x TO y', 'ALTER TABLE T ADD x int DEFAULT 2; UPDATE T SET a = 8 WHERE id = 2' ], error => qr/columns that were added before it have been dropped or renamed since/, copy => 'ALTER TABLE T ADD x int, ADD y int' },
 	{ name => 'after one that came and went unseen', there => [ 'ALTER TABLE T ADD w int', 'ALTER TABLE T DROP w', 'ALTER TABLE T ADD x int DEFAULT 3; UPDATE T SET a = 8 WHERE id = 2' ], error => qr/columns that were added before it have been dropped or renamed since/, here => 'ALTER TABLE T ADD x int DEFAULT 3' },
 	{ name => 'after one that came and went', there => [ 'ALTER TABLE T ADD w int; UPDATE T SET w = 1 WHERE id = 1', 'WAIT', 'ALTER TABLE T DROP w', 'ALTER TABLE T ADD x int DEFAULT 3; UPDATE T SET a = 8 WHERE id = 2' ] },
@@ -120,7 +121,8 @@ sub failed
 
 	until_down("SELECT state = '" . ($table =~ /^s/ ? 'failed' : 'paused') . "' FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass") or die "$name: " . down('SELECT relname, state, last_error FROM rose.stat_subscription_tables');
 	like(down("SELECT error_code || ': ' || last_error FROM rose.subscription_rel WHERE relid = '$table'::regclass"), $case->{error}, $name);
-	is(down("SELECT blocked_reason FROM rose.stat_subscription WHERE subname = 's'"), 'table_error', "$name: the subscription stops") if $table =~ /^s/;
+	# which it says a moment later
+	ok(until_down("SELECT blocked_reason = 'table_error' FROM rose.stat_subscription WHERE subname = 's'"), "$name: the subscription stops") if $table =~ /^s/;
 	return;
 }
 
