@@ -124,9 +124,10 @@ CREATE MATERIALIZED VIEW rose.subscription_options (
 	constants,							-- JSON: values of local columns; null: none
 	durability,							-- upstream or local; upstream, if it has no row
 	on_schema_change,					-- add or stop; add, if it has no row
-	origin								-- any or none; any, if it has no row
+	origin,								-- any or none; any, if it has no row
+	failover							-- false, if it has no row
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.bool
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
@@ -162,9 +163,10 @@ CREATE FUNCTION rose.create_subscription(
 	tables jsonb DEFAULT NULL,
 	constants jsonb DEFAULT NULL,
 	on_schema_change text DEFAULT 'add',
-	origin text DEFAULT 'any')
+	origin text DEFAULT 'any',
+	failover boolean DEFAULT false)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
-COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb, text, text)
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb, text, text, boolean)
 IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
 
 DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
@@ -186,9 +188,10 @@ CREATE FUNCTION rose.alter_subscription(
 	tables jsonb DEFAULT NULL,
 	durability text DEFAULT NULL,
 	on_schema_change text DEFAULT NULL,
-	origin text DEFAULT NULL)
+	origin text DEFAULT NULL,
+	failover boolean DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text, text, text)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text, text, text, boolean)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
@@ -234,7 +237,7 @@ SELECT s.subid, s.subname, p.pid,
 	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions,
 	o.tables::pg_catalog.jsonb AS tables, o.constants::pg_catalog.jsonb AS constants,
 	coalesce(o.durability, 'upstream') AS durability, coalesce(o.on_schema_change, 'add') AS on_schema_change,
-	coalesce(o.origin, 'any') AS origin
+	coalesce(o.origin, 'any') AS origin, coalesce(o.failover, false) AS failover
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)

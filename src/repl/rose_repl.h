@@ -86,6 +86,7 @@ typedef struct RoseSubscription
 	char	   *conninfo;		/* NULL: it is out of a dump, which has none */
 	bool		pause_on_error; /* else it stops */
 	bool		add_columns;	/* that the upstream has added */
+	bool		failover;		/* its slot is to be kept on the upstream's standbys, too */
 	bool		no_origin;		/* only changes that have no replication origin upstream (rose_upstream_options.c) */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
 	char	   *tables;			/* names that its tables have here (rose_mapping.c), or NULL: the same ones */
@@ -265,7 +266,7 @@ extern void rose_upstream_check_publications(struct WalReceiverConn *conn, List 
 /* Their tables, as a list of RoseUpstreamTable. */
 extern List *rose_upstream_tables(struct WalReceiverConn *conn, List *publications);
 extern void rose_upstream_create_slot(struct WalReceiverConn *conn, const char *slot,
-									  XLogRecPtr *lsn);
+									  XLogRecPtr *lsn);	/* of no use to standbys */
 extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *slot);
 
 /*
@@ -278,6 +279,15 @@ extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *sl
 extern void rose_upstream_require_origin_here(const RoseSubscription *sub);
 extern void rose_upstream_require_origin(struct WalReceiverConn *conn, const RoseSubscription *sub);
 extern void rose_upstream_warn_of_origins(struct WalReceiverConn *conn, const RoseSubscription *sub);
+
+/*
+ * Slots that standbys have, too (rose_upstream_slot.c).
+ *
+ * make_slot: one that standbys have, too, if the subscription is to have such a one; error if the upstream has none such.
+ * set_failover: of a slot that is there; waits for whoever uses it.  Nothing if it is so already, or there is none.
+ */
+extern void rose_upstream_make_slot(struct WalReceiverConn *conn, const RoseSubscription *sub, XLogRecPtr *lsn);
+extern void rose_upstream_set_failover(struct WalReceiverConn *conn, const RoseSubscription *sub);
 
 /* ---------------------------------------------------------------------
  * Who the upstream is (rose_upstream_identity.c).  All need a transaction.
@@ -311,6 +321,7 @@ typedef struct RoseUpstreamSlot
 {
 	bool		usable;			/* ours by plugin and database, and it has its WAL */
 	bool		two_phase;		/* transactions are sent when they are prepared, whatever is asked of it */
+	bool		failover;		/* standbys of the upstream may have it, too */
 	XLogRecPtr	confirmed_lsn;
 } RoseUpstreamSlot;
 

@@ -52,8 +52,8 @@ enum
 enum
 {
 	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS, OPT_DURABILITY, OPT_ON_SCHEMA_CHANGE,
-	OPT_ORIGIN,
-	OPT_NATTS = OPT_ORIGIN
+	OPT_ORIGIN, OPT_FAILOVER,
+	OPT_NATTS = OPT_FAILOVER
 };
 enum
 {
@@ -151,7 +151,7 @@ read_options(Oid subid, RoseSubscription *out)
 	RoseRowScan cs;
 	bool		found = false;
 
-	out->pause_on_error = out->logged = out->no_origin = false;
+	out->pause_on_error = out->logged = out->no_origin = out->failover = false;
 	out->streaming = out->add_columns = true;
 	out->tables = out->constants = NULL;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
@@ -167,6 +167,7 @@ read_options(Oid subid, RoseSubscription *out)
 		out->logged = strcmp(string_value(&cs, OPT_DURABILITY), ROSE_DURABILITY_LOCAL) == 0;
 		out->add_columns = strcmp(string_value(&cs, OPT_ON_SCHEMA_CHANGE), ROSE_ON_SCHEMA_CHANGE_ADD) == 0;
 		out->no_origin = strcmp(string_value(&cs, OPT_ORIGIN), ROSE_ORIGIN_NONE) == 0;
+		out->failover = DatumGetBool(rose_subrows_value(&cs, OPT_FAILOVER));
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -477,7 +478,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 
 	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
 		now.add_columns == sub->add_columns && now.logged == sub->logged && now.no_origin == sub->no_origin &&
-		same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
+		now.failover == sub->failover && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
@@ -487,6 +488,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 	rose_row_set_text(&row, OPT_DURABILITY, sub->logged ? ROSE_DURABILITY_LOCAL : ROSE_DURABILITY_UPSTREAM);
 	rose_row_set_text(&row, OPT_ON_SCHEMA_CHANGE, sub->add_columns ? ROSE_ON_SCHEMA_CHANGE_ADD : ROSE_ON_SCHEMA_CHANGE_STOP);
 	rose_row_set_text(&row, OPT_ORIGIN, sub->no_origin ? ROSE_ORIGIN_NONE : ROSE_ORIGIN_ANY);
+	rose_row_set(&row, OPT_FAILOVER, BoolGetDatum(sub->failover));
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else

@@ -69,11 +69,12 @@
 #define OPTION_DURABILITY			"durability"	/* not there: upstream */
 #define OPTION_ON_SCHEMA_CHANGE		"on_schema_change"	/* not there: add */
 #define OPTION_ORIGIN				"origin"	/* not there: any */
+#define OPTION_FAILOVER				"failover"	/* not there: false */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
 	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY, OPTION_ON_SCHEMA_CHANGE,
-	OPTION_ORIGIN
+	OPTION_ORIGIN, OPTION_FAILOVER
 };
 
 /* ---------------------------------------------------------------------
@@ -234,6 +235,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->add_columns ? NULL : ROSE_ON_SCHEMA_CHANGE_STOP;
 	if (strcmp(name, OPTION_ORIGIN) == 0)
 		return sub->no_origin ? ROSE_ORIGIN_NONE : NULL;
+	if (strcmp(name, OPTION_FAILOVER) == 0)
+		return sub->failover ? "true" : NULL;
 	return sub->synchronous_commit;
 }
 
@@ -387,6 +390,7 @@ restore(const ForeignServer *server)
 	char	   *durability = find_option(server->options, OPTION_DURABILITY);
 	char	   *on_schema_change = find_option(server->options, OPTION_ON_SCHEMA_CHANGE);
 	char	   *origin = find_option(server->options, OPTION_ORIGIN);
+	char	   *failover = find_option(server->options, OPTION_FAILOVER);
 
 	rose_owner_require_subscriber();
 	sub.name = server->servername;
@@ -404,6 +408,8 @@ restore(const ForeignServer *server)
 	sub.logged = durability != NULL && strcmp(durability, ROSE_DURABILITY_LOCAL) == 0;
 	sub.add_columns = on_schema_change == NULL || strcmp(on_schema_change, ROSE_ON_SCHEMA_CHANGE_STOP) != 0;
 	sub.no_origin = origin != NULL && strcmp(origin, ROSE_ORIGIN_NONE) == 0;
+	if (failover != NULL)
+		(void) parse_bool(failover, &sub.failover);
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

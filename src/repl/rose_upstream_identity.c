@@ -94,9 +94,9 @@ rose_upstream_find_slot(WalReceiverConn *conn, const char *slot, RoseUpstreamSlo
 {
 	int			version = walrcv_server_version(conn);
 	const char *lost;
-	char	   *values[3];
+	char	   *values[4];
 
-	/* 13 brought wal_status, 16 and 17 slots that a standby invalidates; pgoutput knows two_phase since 15 */
+	/* 13 brought wal_status, 16 and 17 slots that a standby invalidates, 17 those that standbys have, too; pgoutput knows two_phase since 15 */
 	if (version >= 170000)
 		lost = "s.wal_status OPERATOR(pg_catalog.=) 'lost' OR s.invalidation_reason IS NOT NULL";
 	else if (version >= 160000)
@@ -109,15 +109,16 @@ rose_upstream_find_slot(WalReceiverConn *conn, const char *slot, RoseUpstreamSlo
 						   psprintf("SELECT (s.plugin IS NOT DISTINCT FROM 'pgoutput'"
 									" AND s.database IS NOT DISTINCT FROM pg_catalog.current_database()"
 									" AND NOT (%s))::pg_catalog.text, s.confirmed_flush_lsn::pg_catalog.text,"
-									" (%s)::pg_catalog.text"
+									" (%s)::pg_catalog.text, (%s)::pg_catalog.text"
 									" FROM pg_catalog.pg_replication_slots s"
 									" WHERE s.slot_name OPERATOR(pg_catalog.=) %s",
-									lost, version >= 150000 ? "s.two_phase" : "false", quote_literal_cstr(slot)),
-						   3, values, "look at the replication slot"))
+									lost, version >= 150000 ? "s.two_phase" : "false", version >= 170000 ? "s.failover" : "false", quote_literal_cstr(slot)),
+						   4, values, "look at the replication slot"))
 		return false;
 	out->usable = values[0] != NULL && strcmp(values[0], "true") == 0 && values[1] != NULL;
 	out->confirmed_lsn = values[1] != NULL ? parse_lsn(values[1]) : InvalidXLogRecPtr;
 	out->two_phase = values[2] != NULL && strcmp(values[2], "true") == 0;
+	out->failover = values[3] != NULL && strcmp(values[3], "true") == 0;
 	return true;
 }
 

@@ -209,7 +209,7 @@ enum
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
 	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES,
-	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE, CREATE_ORIGIN
+	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE, CREATE_ORIGIN, CREATE_FAILOVER
 };
 
 /* True: local. */
@@ -267,9 +267,11 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 		/* Last, as it is the one thing that does not roll back. */
 		if (create_slot)
 		{
-			rose_upstream_create_slot(conn, sub->slot_name, &sub->durable_lsn);
+			rose_upstream_make_slot(conn, sub, &sub->durable_lsn);
 			rose_subscription_set_state(sub->subid, 0, sub->durable_lsn, &sub->last_commit);
 		}
+		else
+			rose_upstream_set_failover(conn, sub);
 	}
 	PG_FINALLY();
 	{
@@ -300,6 +302,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.pause_on_error = on_error_arg(fcinfo, CREATE_ON_ERROR, false);
 	sub.add_columns = on_schema_change_arg(fcinfo, CREATE_ON_SCHEMA_CHANGE, true);
 	sub.no_origin = origin_arg(fcinfo, CREATE_ORIGIN, &sub);
+	sub.failover = is_given(fcinfo, CREATE_FAILOVER) && PG_GETARG_BOOL(CREATE_FAILOVER);
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
 	sub.tables = json_arg(fcinfo, CREATE_TABLES, NULL, rose_mapping_check);
 	sub.constants = json_arg(fcinfo, CREATE_CONSTANTS, NULL, rose_constants_check);
@@ -341,7 +344,7 @@ enum
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
 	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES, ALTER_DURABILITY,
-	ALTER_ON_SCHEMA_CHANGE, ALTER_ORIGIN
+	ALTER_ON_SCHEMA_CHANGE, ALTER_ORIGIN, ALTER_FAILOVER
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -394,10 +397,13 @@ ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
 	{
 		/* one that was told of WAL beyond the end would pass over what is written there */
 		if (slot.usable && !slot.two_phase && slot.confirmed_lsn <= identity.wal_end)
+		{
+			rose_upstream_set_failover(conn, sub);
 			return;
+		}
 		rose_upstream_drop_slot(conn, sub->slot_name);
 	}
-	rose_upstream_create_slot(conn, sub->slot_name, &lsn);
+	rose_upstream_make_slot(conn, sub, &lsn);
 }
 
 /*
@@ -427,9 +433,12 @@ accept_upstream(const RoseSubscription *sub)
 	PG_END_TRY();
 }
 
-/* Can the upstream do what it is asked for from now on?  One that comes from a dump leads to none yet. */
+/*
+ * Can the upstream do what it is asked for from now on?  And the slot is as it is to be, if failover is given: that does not roll
+ * back, and needs the slot for itself.  One that comes from a dump leads to no upstream yet.
+ */
 static void
-check_with_upstream(const RoseSubscription *sub)
+tell_upstream(const RoseSubscription *sub, bool failover)
 {
 	struct WalReceiverConn *conn = sub->conninfo != NULL ? rose_upstream_connect(sub) : NULL;
 
@@ -438,6 +447,12 @@ check_with_upstream(const RoseSubscription *sub)
 	PG_TRY();
 	{
 		rose_upstream_require_origin(conn, sub);
+		if (failover)
+		{
+			require_known_upstream(conn, sub, "Put the connection string right.");
+			rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
+			rose_upstream_set_failover(conn, sub);
+		}
 	}
 	PG_FINALLY();
 	{
@@ -513,6 +528,11 @@ alter_options(FunctionCallInfo fcinfo, RoseSubscription *sub)
 	sub->no_origin = origin_arg(fcinfo, ALTER_ORIGIN, sub);
 	if (is_given(fcinfo, ALTER_STREAMING))
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
+	if (is_given(fcinfo, ALTER_FAILOVER))
+	{
+		PreventInTransactionBlock(true, "rose.alter_subscription with failover");
+		sub->failover = PG_GETARG_BOOL(ALTER_FAILOVER);
+	}
 	if (is_given(fcinfo, ALTER_DURABILITY))
 		sub->logged = durability_is_local(rose_sql_text_arg(fcinfo, ALTER_DURABILITY, NULL));
 	sub->slot_name = rose_sql_text_arg(fcinfo, ALTER_SLOT_NAME, sub->slot_name);
@@ -554,8 +574,6 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 		accept_upstream(sub);
 	else if (refresh)
 		refresh_with_upstream(sub, mapped_before, bool_arg(fcinfo, ALTER_COPY_DATA, true));
-	else if (is_given(fcinfo, ALTER_ORIGIN) && sub->no_origin)
-		check_with_upstream(sub);
 	if (is_given(fcinfo, ALTER_SKIP_LSN))
 	{
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
@@ -569,6 +587,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_resync_table(rose_subscription_get(sub->subid), PG_GETARG_OID(ALTER_RESYNC));
 	}
+	if (is_given(fcinfo, ALTER_FAILOVER) || (is_given(fcinfo, ALTER_ORIGIN) && sub->no_origin))
+		tell_upstream(sub, is_given(fcinfo, ALTER_FAILOVER));
 	rose_repl_changed_at_commit(sub->subid);
 	PG_RETURN_VOID();
 }

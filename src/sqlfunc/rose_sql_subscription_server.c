@@ -38,7 +38,8 @@ require_one_of(DefElem *def, const char *a, const char *b)
 static void
 check_value(DefElem *def)
 {
-	if (strcmp(def->defname, "binary") == 0 || strcmp(def->defname, "streaming") == 0)
+	if (strcmp(def->defname, "binary") == 0 || strcmp(def->defname, "streaming") == 0 ||
+		strcmp(def->defname, "failover") == 0)
 		(void) defGetBoolean(def);
 	else if (strcmp(def->defname, "synchronous_commit") == 0)
 		(void) set_config_option("synchronous_commit", defGetString(def), PGC_BACKEND,
