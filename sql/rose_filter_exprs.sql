@@ -150,7 +150,16 @@ SELECT ctid IS NOT NULL, a FROM rfx_first WHERE a % 1000 = 8 AND CASE WHEN c <> 
 SELECT x FROM rfx_first x WHERE a % 1000 = 8 AND CASE WHEN c <> 0 THEN 2000 / c > -2 ELSE a > 5 END;
 SELECT a, t IS NULL, xmin IS NOT NULL FROM rfx_first x WHERE CASE WHEN c <> 0 THEN 2000 / c > 900 ELSE a > 50 END;
 
+-- numerics made of integers next to what a word holds, beside constants that are larger, and next to what such constants are taken for
+CREATE TABLE rfx_far (a int, l int8, n numeric) USING rose;
+INSERT INTO rfx_far SELECT i, CASE part WHEN 0 THEN 9223372036854775807 - i WHEN 1 THEN -9223372036854775807 + i WHEN 2 THEN 4611686018427387903 - i ELSE i - 4611686018427387903 END, (999999999999999000 + i) * (1 - part % 2 * 2) FROM generate_series(0, 3) part, generate_series(0, 499) i;
+SELECT rose.merge('rfx_far');
+SELECT count(*) FILTER (WHERE l::numeric > 1e30) AS none, count(*) FILTER (WHERE l::numeric < -1e30) AS none, count(*) FROM rfx_far;
+SELECT (SELECT count(*) FROM rfx_far WHERE l::numeric > 1e30) AS none, (SELECT count(*) FROM rfx_far WHERE l::numeric < '-Infinity') AS none, (SELECT count(*) FROM rfx_far WHERE l IN (1e30, 9223372036854775807, -9223372036854775807, 4611686018427387903, -4611686018427387903.5)) AS three,
+	(SELECT count(*) FROM rfx_far WHERE a >= 0 AND l::numeric >= 9223372036854775798) AS ten, (SELECT count(*) FROM rfx_far WHERE n * 7 > 6999999999999993000) AS n998, (SELECT count(*) FROM rfx_far WHERE n * 7 > 1e40) AS none,
+	(SELECT count(*) FROM rfx_far WHERE l BETWEEN -4611686018427387903 AND 4611686018427387903 AND l::numeric IN (4611686018427387903, -4611686018427387902)) AS two;
+
 DROP VIEW rfx_seen, rfx_hashed;
-DROP TABLE rfx, rfx_heap, rfx_queries, rfx_first;
+DROP TABLE rfx, rfx_heap, rfx_queries, rfx_first, rfx_far;
 DROP PROCEDURE rfx_both;
 DROP FUNCTION rfx_plan, rfx_said, rfx_same, rfx_all_same;

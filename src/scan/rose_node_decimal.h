@@ -96,7 +96,7 @@ typedef struct RoseNodeDecimals
 {
 	int			scale;			/* they count parts of 10 to this power */
 	const uint8 *scales;		/* digits behind the point that each shows; NULL: all show scale */
-	uint64		bound;			/* none is farther from 0; no more than what fits a word */
+	uint64		bound;			/* none is farther from 0; less than ROSE_NODE_DECIMAL_FAR */
 } RoseNodeDecimals;
 
 static inline int
@@ -107,7 +107,7 @@ rose_node_decimal_shown(const RoseNodeDecimals *decimals, int i)
 
 /*
  * The integers of numerics, all of one scale; nulls (NULL: there are none) says which are NULL, of which they are 0.  scales has room for as many.
- * False: there is one that is none, and values are anything.  They are less than ROSE_NODE_DECIMAL_FAR.
+ * False: there is one that is none, and values are anything.  They are less than ROSE_NODE_DECIMAL_FAR, as is what kernels make of them.
  */
 extern bool rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *scales,
 								   RoseNodeDecimals *decimals);

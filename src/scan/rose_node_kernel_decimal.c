@@ -23,8 +23,8 @@
 #include "scan/rose_node_expr.h"
 #include "scan/rose_node_kernel_parts.h"
 
-/* Beyond this an integer is not let grow. */
-#define MAX_BOUND	((uint64) PG_INT64_MAX)
+/* Beyond this an integer is not let grow.  What is next to ROSE_NODE_DECIMAL_FAR may be taken for it, in constants that it is compared with. */
+#define MAX_BOUND	((uint64) ROSE_NODE_DECIMAL_FAR / 2)
 
 /* ---- compiling ---- */
 
