@@ -150,6 +150,16 @@ SELECT ctid IS NOT NULL, a FROM rfx_first WHERE a % 1000 = 8 AND CASE WHEN c <> 
 SELECT x FROM rfx_first x WHERE a % 1000 = 8 AND CASE WHEN c <> 0 THEN 2000 / c > -2 ELSE a > 5 END;
 SELECT a, t IS NULL, xmin IS NOT NULL FROM rfx_first x WHERE CASE WHEN c <> 0 THEN 2000 / c > 900 ELSE a > 50 END;
 
+-- nor is what columns are compared with evaluated for a row that nobody comes to
+SELECT a FROM rfx_first WHERE a % 7 = 1 OR c = (SELECT 1 / count(*) FROM rfx_first WHERE a < 0) LIMIT 1;
+SELECT a FROM rfx_first WHERE a % 7 = 1 OR c = (SELECT 1 / count(*) FROM rfx_first WHERE a < 0) LIMIT 2;
+SELECT a FROM rfx_first WHERE a = 1 OR c = (SELECT 1 / count(*) FROM rfx_first WHERE a < 0) LIMIT 1;
+SELECT a FROM rfx_first WHERE a = 1 OR t LIKE (SELECT (1 / count(*))::text FROM rfx_first WHERE a < 0) LIMIT 1;
+SELECT count(*), sum(a) FROM rfx_first WHERE a < 1990 OR c % 11 = (SELECT count(*) FROM rfx_first WHERE a < 0) OR t = (SELECT repeat(max(a)::text, 3) FROM rfx_first);
+SET rose.enable_scan = off;
+SELECT count(*), sum(a) FROM rfx_first WHERE a < 1990 OR c % 11 = (SELECT count(*) FROM rfx_first WHERE a < 0) OR t = (SELECT repeat(max(a)::text, 3) FROM rfx_first);
+SET rose.enable_scan = on;
+
 -- numerics made of integers next to what a word holds, beside constants that are larger, and next to what such constants are taken for
 CREATE TABLE rfx_far (a int, l int8, n numeric) USING rose;
 INSERT INTO rfx_far SELECT i, CASE part WHEN 0 THEN 9223372036854775807 - i WHEN 1 THEN -9223372036854775807 + i WHEN 2 THEN 4611686018427387903 - i ELSE i - 4611686018427387903 END, (999999999999999000 + i) * (1 - part % 2 * 2) FROM generate_series(0, 3) part, generate_series(0, 499) i;

@@ -9,8 +9,9 @@
  *
  * What is evaluated.  What a column is compared with is evaluated once a (re)scan, and not before a row has come to
  * where an expression of core's would evaluate it: it may fail, or be a subquery.  So each filter gets the
- * rows that still need it, and does nothing if there are none.  Comparisons of words cannot fail, nor can the
- * functions of texts that are called here (rose_node_filter_text.c): the consumer may want the first rows of a vector only.
+ * rows that still need it, and does nothing if there are none; and the first row that is left must be one of them, or nobody may come
+ * to any, since the consumer may want the first rows of a vector only.  Comparisons of words cannot fail, nor can the
+ * functions of texts that are called here (rose_node_filter_text.c).
  *
  * What is made of columns (rose_node_kernel.h), to be compared, is made of the rows that need it, and may fail: there is, or may be, an error
  * in one of them.  Nobody may want that row, so no error is raised here.  The rows that are left are said to be open then: who gives
@@ -87,6 +88,7 @@ struct RoseNodeQuals
 	RoseBatch  *batch;
 	int			first;
 	int			n;
+	int			lead;			/* the first of them that is left: somebody has come to it */
 	bool		failed;			/* so answers of the condition at hand are nothing */
 };
 
@@ -374,14 +376,25 @@ answer_numeric(RoseNodeQuals *quals, RoseNodeFilter *filter, const FilterColumn 
 	MemoryContextSwitchTo(old);
 }
 
+/* What it compares with is known; false: that may fail, and only rows need it that perhaps nobody comes to. */
+static bool
+is_ready(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed)
+{
+	if (!filter->ready && filter->evaluates && !rose_mask_has(needed, quals->lead))
+		quals->failed = true;
+	else if (!filter->ready)
+		rose_node_filter_evaluate(filter, quals->econtext, quals->context);
+	return filter->ready;
+}
+
 static void
 answer_compare(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, Answer *result)
 {
 	FilterColumn *column;
 	const int64 *words;
 
-	if (!filter->ready)
-		rose_node_filter_evaluate(filter, quals->econtext, quals->context);
+	if (!is_ready(quals, filter, needed))
+		return;
 	if (filter->outcome == ROSE_FILTER_NEVER)
 		return;
 	if (filter->outcome == ROSE_FILTER_UNKNOWN)
@@ -462,8 +475,8 @@ answer_text(RoseNodeQuals *quals, RoseNodeFilter *filter, const uint64 *needed, 
 {
 	int			n;
 
-	if (!filter->ready)
-		rose_node_filter_evaluate(filter, quals->econtext, quals->context);
+	if (!is_ready(quals, filter, needed))
+		return;
 	if (filter->outcome == ROSE_FILTER_UNKNOWN)
 	{
 		rose_mask_fill(result->unknown, quals->n);
@@ -594,7 +607,7 @@ add_filter(RoseNodeQuals *quals, Node *clause, PlanState *planstate)
 		elog(ERROR, "condition of a Rose Scan cannot be a filter");
 	add_columns(quals, filter);
 	quals->filters[at] = filter;
-	if (computes(filter) || (at > 0 && quals->asked[at - 1] != NULL))
+	if (computes(filter) || evaluates(filter) || (at > 0 && quals->asked[at - 1] != NULL))
 		quals->asked[at] = ExecInitQual(list_make1(clause), planstate);
 }
 
@@ -656,6 +669,7 @@ rose_node_quals_narrow(RoseNodeQuals *quals, RoseBatch *batch, int first, int n,
 
 		if (rose_mask_is_empty(mask, n))
 			break;
+		quals->lead = rose_mask_first(mask);
 		forget_texts(quals->filters[f]);
 		answer(quals, quals->filters[f], mask, &result);
 		if (quals->failed)

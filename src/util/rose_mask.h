@@ -49,6 +49,17 @@ rose_mask_is_empty(const uint64 *mask, int n)
 	return any == 0;
 }
 
+/* The first row of a mask that is not empty. */
+static inline int
+rose_mask_first(const uint64 *mask)
+{
+	int			w = 0;
+
+	while (mask[w] == 0)
+		w++;
+	return w * ROSE_MASK_BITS + pg_rightmost_one_pos64(mask[w]);
+}
+
 static inline int
 rose_mask_count(const uint64 *mask, int n)
 {
