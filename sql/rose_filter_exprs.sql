@@ -169,7 +169,12 @@ SELECT (SELECT count(*) FROM rfx_far WHERE l::numeric > 1e30) AS none, (SELECT c
 	(SELECT count(*) FROM rfx_far WHERE a >= 0 AND l::numeric >= 9223372036854775798) AS ten, (SELECT count(*) FROM rfx_far WHERE n * 7 > 6999999999999993000) AS n998, (SELECT count(*) FROM rfx_far WHERE n * 7 > 1e40) AS none,
 	(SELECT count(*) FROM rfx_far WHERE l BETWEEN -4611686018427387903 AND 4611686018427387903 AND l::numeric IN (4611686018427387903, -4611686018427387902)) AS two;
 
+-- the planner asks of each partition which conditions are filters, and keeps nothing of that
+CREATE TABLE rfx_parts (a int, n numeric, m numeric) PARTITION BY LIST (a);
+DO $$ BEGIN FOR i IN 1 .. 30 LOOP EXECUTE format('CREATE TABLE rfx_parts_%s PARTITION OF rfx_parts FOR VALUES IN (%s) USING rose', i, i); END LOOP; END $$;
+SELECT total_bytes < 3000000 AS little FROM pg_backend_memory_contexts WHERE name = 'MessageContext' AND 0 <= (SELECT count(*) FROM rfx_parts WHERE n * 2 > 5 AND n + m > 3 AND coalesce(n, m) * 2 = 1);
+
 DROP VIEW rfx_seen, rfx_hashed;
-DROP TABLE rfx, rfx_heap, rfx_queries, rfx_first, rfx_far;
+DROP TABLE rfx, rfx_heap, rfx_queries, rfx_first, rfx_far, rfx_parts;
 DROP PROCEDURE rfx_both;
 DROP FUNCTION rfx_plan, rfx_said, rfx_same, rfx_all_same;

@@ -99,10 +99,27 @@ typedef struct Answer
 	uint64		unknown[MASK_WORDS];
 } Answer;
 
-bool
-rose_node_quals_takes(Node *clause, Index relid)
+/* What is asked of a filter. */
+typedef bool (*Question) (const RoseNodeFilter *filter);
+
+/* Of a condition that is one; false: it is none.  Nothing is left of it in memory: planners ask of each partition, more than once. */
+static bool
+ask(Node *clause, Index relid, Question question)
 {
-	return rose_node_filter_compile(clause, relid, NULL) != NULL;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose scan condition", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	const RoseNodeFilter *filter = rose_node_filter_compile(clause, relid, NULL);
+	bool		result = filter != NULL && question(filter);
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return result;
+}
+
+static bool
+is_any(const RoseNodeFilter *filter)
+{
+	return true;
 }
 
 static bool
@@ -116,12 +133,6 @@ evaluates(const RoseNodeFilter *filter)
 			return true;
 	}
 	return filter->evaluates;
-}
-
-bool
-rose_node_quals_evaluates(Node *clause, Index relid)
-{
-	return evaluates(rose_node_filter_compile(clause, relid, NULL));
 }
 
 static bool
@@ -151,15 +162,27 @@ computes(const RoseNodeFilter *filter)
 }
 
 bool
+rose_node_quals_takes(Node *clause, Index relid)
+{
+	return ask(clause, relid, is_any);
+}
+
+bool
+rose_node_quals_evaluates(Node *clause, Index relid)
+{
+	return ask(clause, relid, evaluates);
+}
+
+bool
 rose_node_quals_computes(Node *clause, Index relid)
 {
-	return computes(rose_node_filter_compile(clause, relid, NULL));
+	return ask(clause, relid, computes);
 }
 
 bool
 rose_node_quals_calls(Node *clause, Index relid)
 {
-	return calls(rose_node_filter_compile(clause, relid, NULL));
+	return ask(clause, relid, calls);
 }
 
 /* ---- columns ---- */
