@@ -2,7 +2,12 @@
 SET client_min_messages = warning;
 SET extra_float_digits = 1;
 SET max_parallel_workers_per_gather = 0;
+SELECT EXISTS (SELECT FROM pg_collation WHERE collname = 'en-x-icu') AS has_icu \gset
+\if :has_icu
 CREATE COLLATION rsp_nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+\else
+CREATE COLLATION rsp_nocase FROM "C";
+\endif
 CREATE TABLE rsp (id int PRIMARY KEY, i8 int8, i2 int2, t text, n numeric, p char(12), f float8, r float4, g uuid, y bytea, d date, ts timestamp, u bool, ci text COLLATE rsp_nocase, c int, big text) USING rose;
 ALTER TABLE rsp SET (autovacuum_enabled = off);
 CREATE TABLE rsp_heap (LIKE rsp INCLUDING ALL) USING heap;

@@ -190,7 +190,7 @@ check_divide(void)
 	{
 		int64		near = PG_INT32_MAX / divisor;
 
-		near = near == 0 ? 0 : (int64) (draw() % (uint64) (Abs(near) + 1));
+		near = near == 0 ? 0 : (int64) (draw() % ((uint64) (near < 0 ? -near : near) + 1));
 		a[i] = near * divisor + (int64) (draw() % 3) - 1;
 		if (draw() % 4 == 0)
 			a[i] = draw_word(4, false);
