@@ -1,4 +1,4 @@
--- Rose Aggregate with more groups than there is room for: rows of groups that do not fit go to tapes, and each group is given out once. The same as row by row, and as of heap.
+-- Rose Aggregate with more groups than there is room for: rows of groups that do not fit go to tapes, and each group is given out once. The same as row by row, and as of heap. (Without ICU the answer is in rose_spill_1.out.)
 SET client_min_messages = warning;
 SET extra_float_digits = 1;
 SET max_parallel_workers_per_gather = 0;
