@@ -56,7 +56,7 @@ foreach my $table (@tables)
 up('CREATE PUBLICATION p FOR TABLE ' . join ', ', @tables);
 
 # --- the option
-like(error_of($replica, "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'], on_schema_change => 'ignore')"), qr/invalid value for on_schema_change: "ignore".*Valid values are "add" and "stop"/s, 'another value');
+like(error_of($replica, "SELECT rose.create_subscription('s', \$\$$conninfo\$\$, ARRAY['p'], on_schema_change => 'ignore')"), qr/invalid value for on_schema_change: "ignore".*Valid values are "stop" and "add"/s, 'another value');
 create('s', 'p');
 is(down("SELECT on_schema_change FROM rose.stat_subscription"), 'add', 'so it is by default');
 my $option = "SELECT coalesce(array_to_string(srvoptions, ' '), '') ~ 'on_schema_change=stop' FROM pg_foreign_server WHERE srvname = 's'";
