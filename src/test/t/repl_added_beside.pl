@@ -67,6 +67,8 @@ is(down($option), 't', 'and is in dumps');
 up('ALTER TABLE t ADD s int DEFAULT 1; UPDATE t SET a = 10 WHERE id = 1');
 stopped('t', qr/table "t" has no column "s", which the upstream publishes; applying.*hint: Add the column here with ALTER TABLE\./, "'stop' stops");
 down("SELECT rose.alter_subscription('s', on_schema_change => 'add')");
+# what it was stopped for is said until the next worker is at it
+until_down('SELECT blocked_reason IS NULL FROM rose.stat_subscription');
 same('t', 'id, a, b, s', "'add' goes on from there");
 
 # --- somebody has the table locked
