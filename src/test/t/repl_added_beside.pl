@@ -42,7 +42,8 @@ sub stopped
 {
 	my ($table, $pattern, $name) = @_;
 
-	until_down("SELECT state IN ('failed', 'paused') FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass");
+	# that the subscription has stopped is said a moment later
+	until_down("SELECT t.state = 'paused' OR t.state = 'failed' AND s.blocked_reason = 'table_error' FROM rose.stat_subscription_tables t JOIN rose.stat_subscription s USING (subid) WHERE relid = '$table'::regclass");
 	return like(down("SELECT last_error FROM rose.subscription_rel WHERE relid = '$table'::regclass"), $pattern, $name);
 }
 
