@@ -52,6 +52,10 @@ check_value(DefElem *def)
 		(void) rose_constants_check(defGetString(def));
 	else if (strcmp(def->defname, "on_error") == 0)
 		require_one_of(def, ROSE_ON_ERROR_STOP, ROSE_ON_ERROR_PAUSE);
+	else if (strcmp(def->defname, "on_schema_change") == 0)
+		require_one_of(def, ROSE_ON_SCHEMA_CHANGE_STOP, ROSE_ON_SCHEMA_CHANGE_ADD);
+	else if (strcmp(def->defname, "durability") == 0)
+		require_one_of(def, ROSE_DURABILITY_UPSTREAM, ROSE_DURABILITY_LOCAL);
 	else if (strcmp(def->defname, "origin") == 0)
 		require_one_of(def, ROSE_ORIGIN_ANY, ROSE_ORIGIN_NONE);
 }
