@@ -13,7 +13,8 @@
 # expected output is checked, for a rose table must answer what heap answers.
 # TEST_PRELOAD names libraries to preload into the servers (sanitize.sh).
 # TEST_JOBS says how many TAP files run at a time (default: one for each core, and
-# one more, for they wait a lot). What they say is shown when they have ended.
+# one more, for they wait a lot). The other suites are run beside them, each in the place of
+# one. What they say is shown when they have ended.
 # ROSE_SEED=random gives tests that make up what they do other seeds each time, ROSE_SEED=N those of N. Without it
 # the same is run as last time, so whoever tries a change sees what the change does.
 # EXTRA_CONF names a file of further settings for the test clusters.
@@ -36,7 +37,8 @@ LONG_FILES=(read_columns.pl crash_replica.pl sql_differential.pl repl_indexes.pl
 WAITING_FILES=(worker_left_merges.pl merge_shared_pass.pl worker_rests.pl tree_idle_tables.pl repl_idle_locks.pl worker_for_all.pl worker_helpers.pl worker_other_order.pl repl_stats.pl
 	repl_epoch_in_flight.pl repl_on_error.pl repl_pause.pl worker_ends.pl worker_pauses.pl worker_small_tables.pl repl_monitor_hangs.pl repl_lag.pl
 	repl_verify.pl repl_durability.pl repl_locked_requests.pl repl_upstream_identity.pl repl_copy.pl repl_schema_changes.pl repl_copy_new_file.pl room_no_workers.pl repl_copy_beside.pl)
-declare -A RUNNING=()			# TAP files that run beside this script: name by process
+declare -A RUNNING=()			# TAP files and suites that run beside this script: name by process
+BESIDE=()						# suites that wait for that
 
 finish()
 {
@@ -209,7 +211,39 @@ tap_start()
 	set +m
 }
 
-# Wait for the TAP file that ends next, show and count its results.
+# suite_start SUITE: another suite beside TAP files. It counts for itself, and says at its end how much.
+suite_start()
+{
+	local suite=$1
+
+	set -m
+	(
+		PASSED=0 FAILED=0 DIGEST=''
+		"${suite}_tests"
+		printf '%s\n' "$PASSED" "$FAILED" "${DIGEST%$'\n'}" >"$SCRATCH/$suite.counts"
+	) >"$SCRATCH/${suite}_beside.out" 2>&1 &
+	RUNNING[$!]="suite $suite"
+	set +m
+}
+
+# suite_collect SUITE: what it says, and what it counted.
+suite_collect()
+{
+	local suite=$1 counts
+
+	cat "$SCRATCH/${suite}_beside.out"
+	if ! mapfile -t counts <"$SCRATCH/$suite.counts"; then
+		counts=(0 1 "failed: $suite ended before its tests did")
+	fi
+	PASSED=$((PASSED + counts[0]))
+	FAILED=$((FAILED + counts[1]))
+	[ "${counts[1]}" != 0 ] || return 0
+	DIGEST+=$(printf '%s\n' "${counts[@]:2}")$'\n'
+	KEEP=1
+	ROSE_KEEP=1
+}
+
+# Wait for the TAP file or suite that ends next, show and count its results.
 tap_collect()
 {
 	local pid base status
@@ -218,12 +252,18 @@ tap_collect()
 	status=$?
 	base=${RUNNING[$pid]}
 	unset "RUNNING[$pid]"
+	case $base in
+		suite\ *)
+			suite_collect "${base#suite }"
+			return
+			;;
+	esac
 	echo "== $base"
 	cat "$SCRATCH/$base.out"
 	tally "$base" "$SCRATCH/$base.out" "$status" || tap_logs "$base"
 }
 
-# End the TAP files that still run, and the servers that they leave.
+# End the TAP files and suites that still run, and the servers that they leave.
 tap_end()
 {
 	local pid pidfile
@@ -238,7 +278,7 @@ tap_end()
 		done
 	done
 	[ ${#RUNNING[@]} -gt 0 ] || return 0
-	for pidfile in "$COPY"/tmp_check/*/pgdata/postmaster.pid; do
+	for pidfile in "$COPY"/tmp_check/*/pgdata/postmaster.pid "$COPY"/out_*/instance/data/postmaster.pid; do
 		[ ! -f "$pidfile" ] || as_pg "$PG_BIN/pg_ctl" -D "${pidfile%/*}" -m immediate -w stop >/dev/null 2>&1
 	done
 }
@@ -270,8 +310,8 @@ tap_waits()
 	[[ " ${WAITING_FILES[*]} " == *" $(basename "$1" .pl).pl "* ]]
 }
 
-# Run TAP files beside each other: TEST_JOBS of those that are in working, and one of those in waiting, or
-# more when no others are left.
+# Run TAP files beside each other: TEST_JOBS of those that are in working, suites of BESIDE among them, and one of
+# those in waiting, or more when no others are left.
 tap_beside()
 {
 	local nwaiting base
@@ -284,6 +324,9 @@ tap_beside()
 		if [ ${#waiting[@]} -gt 0 ] && { [ $nwaiting = 0 ] || [ ${#working[@]} = 0 ]; } && [ ${#RUNNING[@]} -le "$TEST_JOBS" ]; then
 			tap_start "$(tap_path "${waiting[0]}")"
 			waiting=("${waiting[@]:1}")
+		elif [ ${#BESIDE[@]} -gt 0 ] && [ $((${#RUNNING[@]} - nwaiting)) -lt "$TEST_JOBS" ]; then
+			suite_start "${BESIDE[0]}"
+			BESIDE=("${BESIDE[@]:1}")
 		elif [ ${#working[@]} -gt 0 ] && [ $((${#RUNNING[@]} - nwaiting)) -lt "$TEST_JOBS" ]; then
 			tap_start "$(tap_path "${working[0]}")"
 			working=("${working[@]:1}")
@@ -424,13 +467,19 @@ fi
 [ "$(id -u)" != 0 ] || chown -R postgres: "$COPY"
 FAILED=0
 
+# With many TAP files to run, the suites that keep one core busy are run beside them, the longest ones first. Packages
+# are made of the copy, so nobody else may write to it.
+if [ "$TEST_JOBS" -gt 1 ] && [ ${#TAP_FILES[@]} = 0 ] && [[ " ${SUITES[*]} " == *' tap '* ]]; then
+	for suite in stress regress unit isolation; do
+		[[ " ${SUITES[*]} " != *" $suite "* ]] || BESIDE+=("$suite")
+	done
+fi
+
+begun=" ${BESIDE[*]} "
 for suite in "${SUITES[@]}"; do
+	[[ "$begun" != *" $suite "* ]] || continue
 	case $suite in
-		unit) unit_tests ;;
-		regress) regress_tests ;;
-		isolation) isolation_tests ;;
-		stress) stress_tests ;;
-		package) package_tests ;;
+		unit | regress | isolation | stress | package) "${suite}_tests" ;;
 		crash) crash_tests ;;
 		soak) initdb_once; tap_file src/test/soak/soak.pl ;;
 		tap) tap_tests "${TAP_FILES[@]}" ;;
