@@ -30,11 +30,11 @@ foreach my $table ('t', 'h')
 }
 
 # A page for a transaction that has locked its table and is idle, then seven pages for somebody else, and so on. No worker
-# looks after that meanwhile.
+# looks after that meanwhile, nor a helper, who comes if it takes long.
 my $control = RoseTest::Session->new($node);
 my @idle = map { RoseTest::Session->new($node) } 1 .. $sessions;
 
-$control->run("SELECT stop_at('spill-planned', 'wait', 'worker')");
+$control->run("SELECT stop_at('spill-planned', 'wait', 'worker', 0, 0)");
 $_->run('BEGIN') foreach @idle;
 foreach my $i (1 .. $pairs)
 {
