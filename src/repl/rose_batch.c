@@ -89,6 +89,7 @@ rose_batch_commit(void)
 		return;
 	rose_gather_write();
 	rose_relmap_count_rows();
+	rose_table_error_end_with_batch();
 	begun = GetCurrentTimestamp();
 	rose_relmap_close_all();
 	PopActiveSnapshot();

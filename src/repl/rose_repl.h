@@ -414,7 +414,9 @@ typedef struct RoseReplSnapshot
 	TimestampTz last_error_time;
 	Oid			last_error_owner;	/* whose subscription it was then; invalid: not known */
 	char		last_error[ROSE_REPL_ERROR_LENGTH];
-	char		blocked[ROSE_BLOCKED_LENGTH];	/* why, if it is */
+	char		blocked[ROSE_BLOCKED_LENGTH];	/* why, if it is, or was when a worker last looked */
+	TransactionId blocked_xid;	/* of rose_repl_state.c */
+	bool		looks_again;	/* a worker looks, or is about to, whether it still is */
 } RoseReplSnapshot;
 
 /* Copies of this database's entries; returns how many (at most max). */
@@ -504,6 +506,9 @@ extern void rose_repl_changed_at_commit(Oid subid);
 
 /* When this transaction commits: positions that are not in the state row mean nothing any more.  REQUIRES: drained. */
 extern void rose_repl_rewound_at_commit(Oid subid);
+
+/* When this transaction commits: it takes the upstream as it is, so nothing blocks it any more. */
+extern void rose_repl_accepted_at_commit(Oid subid);
 
 /* When this transaction commits: forget the entry. */
 extern void rose_repl_dropped_at_commit(Oid subid);

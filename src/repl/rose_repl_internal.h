@@ -627,8 +627,20 @@ extern void rose_table_error_undone(void);
 /* For the subscription's last error: where it stops, why, and what to do. */
 extern char *rose_table_error_explain(const char *why);
 
-/* The table's row says what happened.  REQUIRES: no transaction. */
-extern void rose_table_error_record(Oid relid, const char *message, const char *error_code);
+/*
+ * What becomes of it.  REQUIRES: no transaction.
+ *
+ * pause: the table's row says what happened.
+ * come_back: the next worker makes durable what comes before the transaction.
+ * stop: the table's row says what happened, and the subscription is blocked for it.  False: it has been changed meanwhile, so the next
+ * worker is to see.
+ */
+extern void rose_table_error_pause(Oid relid, const char *message, const char *error_code);
+extern void rose_table_error_come_back(void);
+extern bool rose_table_error_stop(Oid relid, const char *message, const char *error_code);
+
+/* A batch is about to commit: what has failed in it before is well. */
+extern void rose_table_error_end_with_batch(void);
 
 /* Until there is a reason to try again. */
 extern void rose_table_error_wait(void);

@@ -36,6 +36,7 @@ typedef enum RosePendingKind
 	ROSE_PENDING_RESERVED,
 	ROSE_PENDING_CHANGED,
 	ROSE_PENDING_REWOUND,
+	ROSE_PENDING_ACCEPTED,
 	ROSE_PENDING_DROPPED,
 	ROSE_PENDING_DRAINED,
 	ROSE_PENDING_LET_GO
@@ -54,16 +55,6 @@ static List *pending = NIL;		/* of RosePending, in TopMemoryContext */
 /* ---------------------------------------------------------------------
  * Requests that take effect at the end of the transaction
  */
-
-/* What blocked it may be put right: nobody knows before the worker has looked again. */
-static void
-unblock(RoseReplSubShared *entry)
-{
-	SpinLockAcquire(&entry->mutex);
-	if (entry->status == ROSE_REPL_BLOCKED)
-		entry->status = ROSE_REPL_STARTING;
-	SpinLockRelease(&entry->mutex);
-}
 
 /* Nothing is applied beyond the state row. */
 static void
@@ -94,12 +85,15 @@ pending_commit(const RosePending *item, RoseReplSubShared *entry)
 			entry->reload = true;
 			entry->retry_copies = true;
 			entry->start_time = 0;
-			unblock(entry);
+			rose_repl_unblock(entry, false);
 			if (entry->latch != NULL)
 				SetLatch(entry->latch);
 			break;
 		case ROSE_PENDING_REWOUND:
 			forget_positions(entry);
+			break;
+		case ROSE_PENDING_ACCEPTED:
+			rose_repl_unblock(entry, true);
 			break;
 		case ROSE_PENDING_DROPPED:
 			rose_repl_entry_free(entry);
@@ -265,6 +259,12 @@ void
 rose_repl_rewound_at_commit(Oid subid)
 {
 	pending_add(ROSE_PENDING_REWOUND, subid, InvalidOid);
+}
+
+void
+rose_repl_accepted_at_commit(Oid subid)
+{
+	pending_add(ROSE_PENDING_ACCEPTED, subid, InvalidOid);
 }
 
 void

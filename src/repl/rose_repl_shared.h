@@ -130,7 +130,8 @@ typedef struct RoseReplSubShared
 	TimestampTz last_error_time;
 	Oid			last_error_owner;	/* lock; whose subscription it was then; invalid: not known */
 	char		last_error[ROSE_REPL_ERROR_LENGTH]; /* lock */
-	char		blocked[ROSE_BLOCKED_LENGTH];	/* lock; why, if status says so */
+	char		blocked[ROSE_BLOCKED_LENGTH];	/* mutex; why it is, or was when a worker last looked; empty: nothing blocks it */
+	TransactionId blocked_xid;	/* mutex; which has written that to a row, and is not known to have ended */
 } RoseReplSubShared;
 
 typedef struct RoseReplTableKey
@@ -181,6 +182,19 @@ extern void rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 /* blocked: the reason (ROSE_BLOCKED_...), or NULL */
 extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message,
 								   const char *blocked, int retry_ms);
+
+/*
+ * It is blocked for a reason that the transaction at hand has written to a row: nobody sees the one without the other.  False: the
+ * subscription has been changed since the worker has read it, so it is not.  settle_reason: the transaction has ended.
+ */
+extern bool rose_repl_block_with(RoseReplSubShared *entry, const char *reason, TransactionId xid);
+extern void rose_repl_settle_reason(RoseReplSubShared *entry, bool committed);
+
+/*
+ * REQUIRES: lock exclusive.  What blocked it may be put right, and nobody knows before a worker has looked again.  accepted: the upstream
+ * is taken as it is, though it was behind.
+ */
+extern void rose_repl_unblock(RoseReplSubShared *entry, bool accepted);
 
 /* The next worker is to come after so long, whatever was said before. */
 extern void rose_repl_restart_after(int ms);

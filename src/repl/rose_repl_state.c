@@ -9,16 +9,19 @@
  * What backends ask of workers is in rose_repl_request.c.
  *
  * Locking.  rose_repl_shared->lock: membership of the array, the requests and the
- * last error.  An entry's mutex: its progress, which only its worker writes.
+ * last error.  An entry's mutex: its progress, which only its worker writes, and its status with
+ * the reason that blocks it, so that nobody sees the one without the other.
  * tables_lock: the counts by table.  None is held while waiting for anything.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
@@ -190,8 +193,9 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	entry->last_error_time = 0;
 	entry->last_error_owner = InvalidOid;
 	entry->last_error[0] = '\0';
-	entry->blocked[0] = '\0';
 	SpinLockAcquire(&entry->mutex);
+	entry->blocked[0] = '\0';
+	entry->blocked_xid = InvalidTransactionId;
 	entry->status = ROSE_REPL_STOPPED;
 	memset(&entry->progress, 0, sizeof(RoseReplProgress));
 	SpinLockRelease(&entry->mutex);
@@ -260,12 +264,94 @@ rose_repl_wake_launcher(void)
 }
 
 /* ---------------------------------------------------------------------
+ * Why a subscription is blocked
+ */
+
+static bool
+is_blocked_for(const RoseReplSubShared *entry, const char *reason)
+{
+	return strcmp(entry->blocked, reason) == 0;
+}
+
+/* REQUIRES: mutex.  NULL: nothing does any more. */
+static void
+set_reason(RoseReplSubShared *entry, const char *reason, TransactionId xid)
+{
+	strlcpy(entry->blocked, reason != NULL ? reason : "", ROSE_BLOCKED_LENGTH);
+	entry->blocked_xid = xid;
+}
+
+/* REQUIRES: mutex.  What rows of the catalog say, too, until something else happens than that a worker looks. */
+static bool
+reason_is_kept(const RoseReplSubShared *entry)
+{
+	return is_blocked_for(entry, ROSE_BLOCKED_TABLE_ERROR) || is_blocked_for(entry, ROSE_BLOCKED_BEHIND);
+}
+
+/* REQUIRES: mutex.  The worker has come past what blocked the last one: of a table's error, its stream has. */
+static bool
+is_past_reason(const RoseReplSubShared *entry, RoseReplStatus status, const RoseReplProgress *progress)
+{
+	if (is_blocked_for(entry, ROSE_BLOCKED_TABLE_ERROR))
+		return status == ROSE_REPL_STREAMING &&
+			(XLogRecPtrIsInvalid(rose_apply.stops.failed_lsn) || progress->applied_lsn > rose_apply.stops.failed_lsn);
+	return status == ROSE_REPL_STREAMING || (status == ROSE_REPL_COPYING && !reason_is_kept(entry));
+}
+
+void
+rose_repl_unblock(RoseReplSubShared *entry, bool accepted)
+{
+	SpinLockAcquire(&entry->mutex);
+	if (entry->blocked[0] != '\0')
+		entry->status = ROSE_REPL_STARTING;
+	if (accepted || !is_blocked_for(entry, ROSE_BLOCKED_BEHIND))
+		set_reason(entry, NULL, InvalidTransactionId);
+	SpinLockRelease(&entry->mutex);
+}
+
+bool
+rose_repl_block_with(RoseReplSubShared *entry, const char *reason, TransactionId xid)
+{
+	bool		anew;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	anew = entry->reload;
+	if (!anew)
+	{
+		SpinLockAcquire(&entry->mutex);
+		/* one that stands is not taken back for a moment */
+		if (!is_blocked_for(entry, reason))
+			set_reason(entry, reason, xid);
+		entry->status = ROSE_REPL_BLOCKED;
+		SpinLockRelease(&entry->mutex);
+	}
+	LWLockRelease(&rose_repl_shared->lock);
+	return !anew;
+}
+
+void
+rose_repl_settle_reason(RoseReplSubShared *entry, bool committed)
+{
+	SpinLockAcquire(&entry->mutex);
+	if (TransactionIdIsValid(entry->blocked_xid))
+	{
+		if (!committed)
+		{
+			set_reason(entry, NULL, InvalidTransactionId);
+			entry->status = ROSE_REPL_ERROR;
+		}
+		entry->blocked_xid = InvalidTransactionId;
+	}
+	SpinLockRelease(&entry->mutex);
+}
+
+/* ---------------------------------------------------------------------
  * A worker's side
  */
 
-/* REQUIRES: lock exclusive. */
+/* REQUIRES: lock exclusive.  blocked: the reason, or NULL. */
 static void
-note_error(RoseReplSubShared *entry, const char *message, RoseReplStatus status)
+note_error(RoseReplSubShared *entry, const char *message, const char *blocked)
 {
 	int			len = pg_mbcliplen(message, strlen(message), ROSE_REPL_ERROR_LENGTH - 1);
 
@@ -274,7 +360,31 @@ note_error(RoseReplSubShared *entry, const char *message, RoseReplStatus status)
 	entry->last_error_time = GetCurrentTimestamp();
 	entry->last_error_owner = rose_apply.sub != NULL ? rose_apply.sub->owner : InvalidOid;
 	SpinLockAcquire(&entry->mutex);
-	entry->status = status;
+	if (blocked != NULL)
+	{
+		set_reason(entry, blocked, InvalidTransactionId);
+		entry->status = ROSE_REPL_BLOCKED;
+	}
+	else
+	{
+		if (!reason_is_kept(entry))
+			set_reason(entry, NULL, InvalidTransactionId);
+		entry->status = entry->reload ? ROSE_REPL_STARTING : ROSE_REPL_ERROR;
+	}
+	SpinLockRelease(&entry->mutex);
+}
+
+/* REQUIRES: lock exclusive.  The worker ends: what its last state was is all that is known until another one comes. */
+static void
+leave_status(RoseReplSubShared *entry)
+{
+	bool		comes = rose_repl_needs_worker(entry);
+
+	SpinLockAcquire(&entry->mutex);
+	/* who was told that the reason is gone is not told anything before there was another look */
+	if (entry->status != ROSE_REPL_ERROR && entry->status != ROSE_REPL_BLOCKED &&
+		!(comes && entry->status == ROSE_REPL_STARTING))
+		entry->status = ROSE_REPL_STOPPED;
 	SpinLockRelease(&entry->mutex);
 }
 
@@ -285,11 +395,13 @@ detach(int code, Datum arg)
 	bool		reported = restart_delay_ms >= 0;
 	int			delay = reported ? restart_delay_ms : wal_retrieve_retry_interval;
 
+	/* it ended in the middle of that transaction, which is over by now */
+	if (TransactionIdIsValid(entry->blocked_xid))
+		rose_repl_settle_reason(entry, TransactionIdDidCommit(entry->blocked_xid));
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	/* FATAL, which the worker does not catch: whoever waits for it must hear of that */
 	if (!reported && IsInitProcessingMode())
-		note_error(entry, "the worker could not connect to its database; see the server log",
-				   ROSE_REPL_ERROR);
+		note_error(entry, "the worker could not connect to its database; see the server log", NULL);
 	entry->pid = 0;
 	entry->latch = NULL;
 	memset(&entry->waiting, 0, sizeof(entry->waiting));
@@ -301,12 +413,10 @@ detach(int code, Datum arg)
 		if (entry->hold.latch != NULL)
 			SetLatch(entry->hold.latch);
 	}
-	entry->start_time = delay == 0 ? 0 :
+	/* what it failed by may have been put right since it read the subscription */
+	entry->start_time = delay == 0 || (reported && entry->reload) ? 0 :
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay);
-	SpinLockAcquire(&entry->mutex);
-	if (entry->status != ROSE_REPL_ERROR && entry->status != ROSE_REPL_BLOCKED)
-		entry->status = ROSE_REPL_STOPPED;
-	SpinLockRelease(&entry->mutex);
+	leave_status(entry);
 	if (IsInitProcessingMode() && !rose_repl_needs_worker(entry))
 		rose_repl_entry_free(entry);
 	rose_repl_wake_launcher();
@@ -345,6 +455,8 @@ rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 				  const RoseReplProgress *progress)
 {
 	SpinLockAcquire(&entry->mutex);
+	if (entry->blocked[0] != '\0' && is_past_reason(entry, status, progress))
+		set_reason(entry, NULL, InvalidTransactionId);
 	entry->status = status;
 	entry->progress = *progress;
 	SpinLockRelease(&entry->mutex);
@@ -357,8 +469,8 @@ rose_repl_report_error(RoseReplSubShared *entry, const char *message, const char
 					   int retry_ms)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	strlcpy(entry->blocked, blocked != NULL ? blocked : "", ROSE_BLOCKED_LENGTH);
-	note_error(entry, message, blocked != NULL ? ROSE_REPL_BLOCKED : ROSE_REPL_ERROR);
+	/* why it failed as it was is no reason that it is blocked as it is now */
+	note_error(entry, message, entry->reload ? NULL : blocked);
 	LWLockRelease(&rose_repl_shared->lock);
 	restart_delay_ms = retry_ms;
 }
@@ -465,6 +577,8 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	SpinLockAcquire(&entry->mutex);
 	out->status = entry->status;
 	out->progress = entry->progress;
+	strlcpy(out->blocked, entry->blocked, ROSE_BLOCKED_LENGTH);
+	out->blocked_xid = entry->blocked_xid;
 	SpinLockRelease(&entry->mutex);
 	out->progress.copied_rows = entry->copied_rows;
 	for (int i = 0; i < ROSE_MAX_COPIES; i++)
@@ -479,8 +593,22 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	out->last_error_time = entry->last_error_time;
 	out->last_error_owner = entry->last_error_owner;
 	strlcpy(out->last_error, entry->last_error, ROSE_REPL_ERROR_LENGTH);
-	strlcpy(out->blocked, out->status == ROSE_REPL_BLOCKED ? entry->blocked : "",
-			ROSE_BLOCKED_LENGTH);
+}
+
+/*
+ * A reason that comes with a row counts with it, for whoever looks at both: from when the row's transaction is seen by
+ * snapshots.  Not under the lock, for this may read the commit log.
+ */
+static void
+judge_reason(RoseReplSnapshot *out)
+{
+	if (TransactionIdIsValid(out->blocked_xid) &&
+		(TransactionIdIsInProgress(out->blocked_xid) || !TransactionIdDidCommit(out->blocked_xid)))
+	{
+		out->blocked[0] = '\0';
+		out->status = ROSE_REPL_ERROR;
+	}
+	out->looks_again = out->status != ROSE_REPL_BLOCKED;
 }
 
 int
@@ -496,6 +624,8 @@ rose_repl_list(RoseReplSnapshot *out, int max)
 			entry_snapshot(&rose_repl_shared->subs[i], &out[n++]);
 	}
 	LWLockRelease(&rose_repl_shared->lock);
+	for (int i = 0; i < n; i++)
+		judge_reason(&out[i]);
 	return n;
 }
 
@@ -510,6 +640,8 @@ rose_repl_get(Oid subid, RoseReplSnapshot *out)
 	if (entry != NULL)
 		entry_snapshot(entry, out);
 	LWLockRelease(&rose_repl_shared->lock);
+	if (entry != NULL)
+		judge_reason(out);
 	return entry != NULL;
 }
 

@@ -139,10 +139,17 @@ rose_repl_form_message(const ErrorData *edata)
 static void
 handle_table_error(Oid relid, const char *message, const char *error_code, bool stops)
 {
+	bool		stopped = false;
+
 	rose_stream_give_up();
-	rose_table_error_record(relid, message, error_code);
+	if (rose_apply.sub->pause_on_error)
+		rose_table_error_pause(relid, message, error_code);
+	else if (stops)
+		stopped = rose_table_error_stop(relid, message, error_code);
+	else
+		rose_table_error_come_back();
 	rose_repl_restart_after(0);
-	if (stops)
+	if (stopped)
 		rose_table_error_wait();
 }
 
@@ -177,7 +184,6 @@ handle_error(void)
 	Oid			relid = rose_apply.blame.rel != NULL ? rose_apply.blame.rel->relid : InvalidOid;
 	Oid			at_fault;
 	const char *error_code;
-	const char *blocked = rose_apply.blocked;
 	bool		stops;
 
 	MemoryContextSwitchTo(TopMemoryContext);
@@ -188,8 +194,6 @@ handle_error(void)
 	rose_apply.blame.command = 0;
 	at_fault = rose_table_error_at_fault(edata->sqlerrcode);
 	stops = OidIsValid(at_fault) && rose_table_error_stops();
-	if (stops)
-		blocked = ROSE_BLOCKED_TABLE_ERROR;
 	message = rose_repl_form_message(edata);
 
 	AbortOutOfAnyTransaction();
@@ -199,7 +203,7 @@ handle_error(void)
 	shown = OidIsValid(relid) && may_have_row_security(relid) ?
 		discreet_message(relid, error_code) : message;
 	MemoryContextSwitchTo(TopMemoryContext);
-	rose_repl_report_error(rose_apply.shared, stops ? rose_table_error_explain(shown) : shown, blocked,
+	rose_repl_report_error(rose_apply.shared, stops ? rose_table_error_explain(shown) : shown, rose_apply.blocked,
 						   rose_apply.blocked != NULL ? ROSE_BLOCKED_RETRY_MS : wal_retrieve_retry_interval);
 	if (rose_apply.blocked != NULL)
 		keep_reason(rose_apply.blocked);

@@ -10,10 +10,10 @@
  * table that is paused the slot is not moved past the position at which it was.  So the upstream keeps
  * its WAL from there on, and the table can go on with it (rose_sql_pause.c).
  *
- * "Stops" takes two workers.  The first to meet the error notes the position.  The next one has an epoch end
- * before that transaction (solo_lsn), so when it fails again, all that comes before
- * is durable, and nothing was given up.  Then it waits, without a connection, for a
- * reason to try again.
+ * "Stops" takes two workers.  The first to meet the error tells the next one of the position, which has an epoch end
+ * before that transaction (solo_lsn): so when it fails again, all that comes before
+ * is durable, and nothing was given up.  Then the table's row says so, and the subscription is blocked, in one moment.  The worker waits,
+ * without a connection, for a reason to try again.  That it is over is said in one moment as well: with the batch that has the transaction.
  *
  * What an upstream keeps for paused tables is limited (rose.max_paused_wal_size); a table
  * that needs more is let go, and its state says so.
@@ -36,6 +36,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "util/rose_stop_point.h"
 #include "repl/rose_repl_internal.h"
 
 /* A subscription that has stopped tries again after so long, */
@@ -108,18 +109,48 @@ rose_table_error_explain(const char *why)
 					LSN_FORMAT_ARGS(lsn));
 }
 
-void
-rose_table_error_record(Oid relid, const char *message, const char *error_code)
+/* REQUIRES: a transaction. */
+static void
+set_table(Oid relid, const char *state, const char *message, const char *error_code)
 {
-	const char *state = rose_apply.sub->pause_on_error ? ROSE_REL_PAUSED : ROSE_REL_FAILED;
-	RoseSubscriptionTable *table;
+	RoseSubscriptionTable *table = rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid);
 
-	rose_repl_local_begin();
-	table = rose_subscription_find_table(rose_subscription_tables(rose_apply.sub->subid), relid);
 	if (table != NULL)
 		rose_subscription_set_table(rose_apply.sub->subid, relid, state, table->sync_lsn,
 									message, error_code, rose_apply.remote.commit_lsn);
+}
+
+void
+rose_table_error_pause(Oid relid, const char *message, const char *error_code)
+{
+	rose_repl_local_begin();
+	set_table(relid, ROSE_REL_PAUSED, message, error_code);
 	rose_repl_local_commit();
+}
+
+void
+rose_table_error_come_back(void)
+{
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->solo_lsn = rose_apply.remote.commit_lsn;
+	LWLockRelease(&rose_repl_shared->lock);
+}
+
+bool
+rose_table_error_stop(Oid relid, const char *message, const char *error_code)
+{
+	ROSE_STOP_POINT("table-error-stops");
+	rose_repl_local_begin();
+	set_table(relid, ROSE_REL_FAILED, message, error_code);
+	if (!rose_repl_block_with(rose_apply.shared, ROSE_BLOCKED_TABLE_ERROR, GetTopTransactionId()))
+	{
+		AbortOutOfAnyTransaction();
+		return false;
+	}
+	ROSE_STOP_POINT("table-error-noted");
+	rose_repl_local_commit();
+	rose_repl_settle_reason(rose_apply.shared, true);
+	return true;
 }
 
 /*
@@ -227,6 +258,29 @@ lower(XLogRecPtr *lsn, XLogRecPtr to)
 		*lsn = to;
 }
 
+/*
+ * In the transaction of the batch that has them, so who sees that the position is applied sees that the tables are well.  Those
+ * whose changes were passed over have said so themselves (rose_relmap_end_passed).
+ */
+void
+rose_table_error_end_with_batch(void)
+{
+	XLogRecPtr	failed = rose_apply.stops.failed_lsn;
+	ListCell   *lc;
+
+	if (XLogRecPtrIsInvalid(failed) || rose_apply.batch.reached_lsn <= failed)
+		return;
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (rose_subscription_table_is_live(table) && !XLogRecPtrIsInvalid(table->error_lsn) &&
+			table->error_lsn < rose_apply.batch.reached_lsn)
+			rose_subscription_set_table(rose_apply.sub->subid, table->relid, ROSE_REL_READY, table->sync_lsn,
+										NULL, NULL, InvalidXLogRecPtr);
+	}
+}
+
 /* REQUIRES: a transaction. */
 static void
 read_stops(void)
@@ -314,6 +368,7 @@ rose_table_error_look(void)
 
 	if (!XLogRecPtrIsInvalid(failed) && rose_apply.progress.applied_lsn > failed)
 	{
+		ROSE_STOP_POINT("table-error-passed");
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\" has gone on past the transaction committed at %X/%X",
 						rose_apply.sub->name, LSN_FORMAT_ARGS(failed))));

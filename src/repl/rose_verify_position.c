@@ -31,7 +31,7 @@
 static void
 require_worker(const RoseSubscription *sub, const RoseReplSnapshot *snapshot, bool known, const char *what)
 {
-	if (known && snapshot->blocked[0] != '\0')
+	if (known && snapshot->blocked[0] != '\0' && !snapshot->looks_again)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot %s: rose subscription \"%s\" is blocked: %s", what, sub->name, snapshot->blocked),

@@ -24,9 +24,12 @@ PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
 PG_FUNCTION_INFO_V1(rose_copy_progress);
 PG_FUNCTION_INFO_V1(rose_copy_retry);
 
+/* A worker that looks whether it still is blocked has not got anywhere yet. */
 static const char *
 status_name(const RoseReplSnapshot *snapshot)
 {
+	if (snapshot->blocked[0] != '\0')
+		return "blocked";
 	switch (snapshot->status)
 	{
 		case ROSE_REPL_STOPPED:

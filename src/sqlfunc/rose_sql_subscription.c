@@ -423,6 +423,7 @@ accept_upstream(const RoseSubscription *sub)
 		rose_sql_await_tables(rose_partitions_tables(sub->subid), ShareRowExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_accept_tables(conn, rose_subscription_get(sub->subid));
+		rose_repl_accepted_at_commit(sub->subid);
 		rose_upstream_warn_of_origins(conn, sub);
 		ensure_slot(conn, sub);
 	}

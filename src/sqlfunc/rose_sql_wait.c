@@ -93,7 +93,8 @@ is_past_copies(const RoseSubscription *sub)
 	ListCell   *lc;
 
 	/* or it has been dropped */
-	if (now == NULL || !now->enabled || !rose_repl_get(sub->subid, &snapshot) || snapshot.blocked[0] != '\0')
+	if (now == NULL || !now->enabled || !rose_repl_get(sub->subid, &snapshot) ||
+		(snapshot.blocked[0] != '\0' && !snapshot.looks_again))
 		return true;
 	foreach(lc, rose_subscription_tables(sub->subid))
 	{
@@ -130,12 +131,13 @@ rose_wait_for_sync(PG_FUNCTION_ARGS)
 
 /*
  * Positions of an upstream that is not the one that was applied mean nothing.  One that stopped
- * at an error of a table is at the position that it says, and does not go on by itself.
+ * at an error of a table is at the position that it says, and does not go on by itself.  While a worker looks again
+ * whether that is so, it is waited for.
  */
 static void
 require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
 {
-	if (snapshot->blocked[0] == '\0' ||
+	if (snapshot->blocked[0] == '\0' || snapshot->looks_again ||
 		(strcmp(snapshot->blocked, ROSE_BLOCKED_TABLE_ERROR) == 0 && snapshot->progress.applied_lsn >= lsn))
 		return;
 	ereport(ERROR,
@@ -173,11 +175,13 @@ tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
 	return result;
 }
 
-/* A worker that starts has not looked yet whose positions these are. */
+/* A worker that starts, or was blocked for its upstream, has not looked yet whose positions these are. */
 static bool
 is_applied(const RoseReplSnapshot *snapshot, XLogRecPtr lsn)
 {
-	return snapshot->status != ROSE_REPL_STARTING && snapshot->progress.applied_lsn >= lsn;
+	bool		known = snapshot->blocked[0] == '\0' || strcmp(snapshot->blocked, ROSE_BLOCKED_TABLE_ERROR) == 0;
+
+	return known && snapshot->status != ROSE_REPL_STARTING && snapshot->progress.applied_lsn >= lsn;
 }
 
 Datum

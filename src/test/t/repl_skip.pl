@@ -28,7 +28,7 @@ sub failed
 {
 	my ($table, $name) = @_;
 
-	until_down("SELECT t.state = 'failed' AND s.blocked_reason = 'table_error' FROM rose.stat_subscription_tables t, rose.stat_subscription s WHERE relid = '$table'::regclass")
+	until_down("SELECT state = 'failed' FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass")
 	  or die "$name: not failed: " . why();
 	return down("SELECT error_lsn FROM rose.stat_subscription_tables WHERE relid = '$table'::regclass");
 }

@@ -58,6 +58,7 @@ sub resynced
 	my ($name) = @_;
 
 	down("SELECT rose.alter_subscription('s', accept => 'resync')");
+	is(down('SELECT blocked_reason FROM rose.stat_subscription'), '', "$name: that is over");
 	down("SELECT rose.wait_for_sync('s', $timeout)");
 	caught_up();
 	is_same("$name: copied again");
@@ -126,6 +127,9 @@ my $applied = down('SELECT applied_lsn FROM rose.stat_subscription');
 up("INSERT INTO other SELECT generate_series(1, 10000)");
 is(up("SELECT pg_current_wal_flush_lsn() > '$applied'"), 't', 'it has written on');
 is_blocked('behind', 'further on, it has not become the old one');
+down("SELECT rose.alter_subscription('s')");
+is($down->safe_psql('postgres', 'DO $$ BEGIN FOR i IN 1 .. 1000 LOOP ASSERT (SELECT blocked_reason FROM rose.stat_subscription) = \'behind\'; PERFORM pg_sleep(0.001); END LOOP; END $$'), '', 'which nothing but to accept it changes');
+like(error_of($down, "SELECT rose.alter_subscription('s'); SELECT rose.wait_for_lsn('s', '0/1', $timeout)"), qr/subscription "s" is blocked: behind/, 'its positions are none of ours');
 resynced('an upstream restored');
 
 # --- slots
