@@ -34,9 +34,6 @@
 #include "scan/rose_node_project.h"
 #include "scan/rose_node_state.h"
 
-/* Of so many rows less than one is selected: these are picked. */
-#define PICK_BELOW		32
-
 /* A column that aggregates take, or an expression. */
 typedef struct AggColumn
 {
@@ -211,7 +208,7 @@ load_column(RoseNodeAgg *agg, const AggColumn *column)
 		return load_expr(agg, column->expr);
 	if (column->attno == 0)
 		return count_filtered(agg, column);
-	if (rows->n * PICK_BELOW < n)
+	if (rose_node_column_is_picked(rows->n, n, column->length))
 	{
 		rose_batch_pick(rows->batch, column->attno, rows->rows, rows->n, (Datum *) agg->values,
 						agg->nulls);

@@ -14,7 +14,7 @@
 
 #include "scan/rose_node_column.h"
 
-/* Of so many rows less than one is selected: these are picked. */
+/* Of so many rows less than one is given out: these are picked. */
 #define PICK_BELOW		32
 
 RoseNodeColumns *
@@ -93,7 +93,7 @@ rose_node_column_words(const RoseNodeRows *rows, AttrNumber attno, int length, i
 	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
 	bool		null;
 
-	if (rows->n * PICK_BELOW < n)
+	if (rose_node_column_is_picked(rows->n, n, length))
 	{
 		rose_batch_pick(rows->batch, attno, rows->rows, rows->n, (Datum *) values, nulls);
 		rose_node_column_words_of_datums(values, rows->n, length);
@@ -122,7 +122,7 @@ rose_node_column_codes(const RoseNodeRows *rows, AttrNumber attno, uint16 *codes
 	int			n = rose_node_rows_at(rows, rows->n - 1) - first + 1;
 	const Datum *entries;
 
-	if (rows->n * PICK_BELOW < n)
+	if (rose_node_column_is_picked(rows->n, n, -1))
 		return NULL;
 	entries = rose_batch_codes(rows->batch, attno, first, n, codes, nentries);
 	for (int i = 0; i < rows->n && entries != NULL && rows->n < n; i++)

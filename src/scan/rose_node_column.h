@@ -18,6 +18,10 @@
 #include "lsm/read/rose_batch.h"
 #include "scan/rose_node_scan.h"
 
+/* Of so many rows less than one is wanted: its value is picked. */
+#define ROSE_NODE_PICK_DATUMS_BELOW	8
+#define ROSE_NODE_PICK_WORDS_BELOW	16
+
 /* The rows of a batch that were selected among some that were looked at together. */
 typedef struct RoseNodeRows
 {
@@ -56,6 +60,15 @@ typedef struct RoseNodeColumns
 /* In the current context; room for ncolumns, none of which is there yet. */
 extern RoseNodeColumns *rose_node_columns_create(int ncolumns, int max_rows);
 extern void rose_node_columns_add(RoseNodeColumns *columns, AttrNumber attno, int target);
+
+/*
+ * Of n rows among so many, are the values of a column picked one by one?  length: of a value, or -1, which takes longer to decode.
+ */
+static inline bool
+rose_node_column_is_picked(int n, int among, int length)
+{
+	return n * (length < 0 ? ROSE_NODE_PICK_DATUMS_BELOW : ROSE_NODE_PICK_WORDS_BELOW) < among;
+}
 
 /* Decode them for these rows; n > 0. */
 extern void rose_node_columns_load(RoseNodeColumns *columns, const RoseNodeRows *rows);

@@ -243,7 +243,7 @@ make_mixed(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *
 	return true;
 }
 
-/* distinct: no value comes again. */
+/* distinct: no value comes again, or few would. */
 static bool
 make(const Datum *datums, const bool *nulls, int n, bool distinct, int64 *values, uint8 *scales, RoseNodeDecimals *decimals)
 {
@@ -271,7 +271,14 @@ make(const Datum *datums, const bool *nulls, int n, bool distinct, int64 *values
 bool
 rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *scales, RoseNodeDecimals *decimals)
 {
-	return make(datums, nulls, n, false, values, scales, decimals);
+	/* few are not worth remembering */
+	return make(datums, nulls, n, n <= MEMO_SAMPLE, values, scales, decimals);
+}
+
+bool
+rose_node_decimal_make_distinct(const Datum *datums, int n, int64 *values, uint8 *scales, RoseNodeDecimals *decimals)
+{
+	return make(datums, NULL, n, true, values, scales, decimals);
 }
 
 bool

@@ -112,6 +112,9 @@ rose_node_decimal_shown(const RoseNodeDecimals *decimals, int i)
 extern bool rose_node_decimal_make(const Datum *datums, const bool *nulls, int n, int64 *values, uint8 *scales,
 								   RoseNodeDecimals *decimals);
 
+/* The same of values of which none comes twice. */
+extern bool rose_node_decimal_make_distinct(const Datum *datums, int n, int64 *values, uint8 *scales, RoseNodeDecimals *decimals);
+
 /* Most entries of a dictionary whose values are made integers. */
 #define ROSE_NODE_DECIMAL_ENTRIES		1024
 

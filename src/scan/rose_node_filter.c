@@ -82,7 +82,7 @@ filter_of_column(RoseNodeFilterType type, const Var *var)
 	RoseNodeFilter *filter = make_filter(type, NIL);
 
 	filter->attno = var->varattno;
-	filter->by_value = get_typbyval(var->vartype);
+	filter->length = get_typbyval(var->vartype) ? get_typlen(var->vartype) : -1;
 	return filter;
 }
 
@@ -628,6 +628,8 @@ rose_node_filter_reset(RoseNodeFilter *filter)
 	ListCell   *cell;
 
 	foreach(cell, filter->args)
+		rose_node_filter_reset(lfirst(cell));
+	foreach(cell, filter->joined)
 		rose_node_filter_reset(lfirst(cell));
 	filter->ready = false;
 }

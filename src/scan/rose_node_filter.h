@@ -57,7 +57,7 @@ typedef struct RoseNodeFilter
 	AttrNumber	attno;			/* 0: of none */
 	const Node *expr;			/* in its place, what is made of columns (rose_node_kernel.h); or NULL */
 	int			column;			/* rose_node_quals.c's number of it */
-	bool		by_value;
+	int			length;			/* of the column's values; -1: they are by reference */
 	RoseNodeWords kind;
 
 	/* of a comparison */
@@ -68,6 +68,7 @@ typedef struct RoseNodeFilter
 	bool		evaluates;		/* what it is compared with is no constant or parameter from outside, or it asks a locale: it may fail */
 	ExprState  *state;			/* what it is compared with; NULL: it is there already */
 	RoseNodeFilterText *text;	/* of texts */
+	List	   *joined;			/* others of the column, each of which leaves a range or nothing, that must be true, too */
 
 	/* what became of it in this (re)scan */
 	bool		ready;

@@ -26,6 +26,8 @@
 
 #define INFINITY_BITS	INT64CONST(0x7FF0000000000000)
 
+#define SIGN_BIT		(UINT64CONST(1) << 63)
+
 static inline int64
 word_of_bits(int64 bits)
 {
@@ -89,25 +91,39 @@ bits_of_bytes(const uint8 *bytes)
 	return bits;
 }
 
-/* Add what is in the range to the mask. */
+/* The bit of each row in the word of a mask. */
+#define BITS_4(i)	UINT64CONST(1) << (i), UINT64CONST(1) << ((i) + 1), UINT64CONST(1) << ((i) + 2), UINT64CONST(1) << ((i) + 3)
+#define BITS_16(i)	BITS_4(i), BITS_4((i) + 4), BITS_4((i) + 8), BITS_4((i) + 12)
+
+static const uint64 bit_of_row[STRIDE] = {BITS_16(0), BITS_16(16), BITS_16(32), BITS_16(48)};
+
+/*
+ * Add what is in the range to the mask.  Seen from the least word as 0 a range is what is no greater than its last one, without signs; many
+ * processors compare words with signs only, so all are moved by half of what there is.
+ */
 ROSE_VECTORIZED static void
 select_range(const int64 *x, int n, int64 low, int64 high, uint64 *mask)
 {
+	const uint64 shift = SIGN_BIT - (uint64) low;
+	const int64 last = (int64) ((uint64) high + shift);
 	int			whole = n - n % STRIDE;
-	uint8		bytes[STRIDE];
 
 	for (const int64 *end = x + whole; x < end; x += STRIDE)
 	{
+		uint64		bits = 0;
+
 		for (int i = 0; i < STRIDE; i++)
-			bytes[i] = (x[i] >= low) & (x[i] <= high);
-		*mask++ |= bits_of_bytes(bytes);
+			bits |= (int64) ((uint64) x[i] + shift) <= last ? bit_of_row[i] : 0;
+		*mask++ |= bits;
 	}
-	if (whole == n)
-		return;
-	memset(bytes, 0, sizeof(bytes));
-	for (int i = 0; i < n - whole; i++)
-		bytes[i] = (x[i] >= low) & (x[i] <= high);
-	*mask |= bits_of_bytes(bytes);
+	if (whole < n)
+	{
+		uint64		bits = 0;
+
+		for (int i = 0; i < n - whole; i++)
+			bits |= (int64) ((uint64) x[i] + shift) <= last ? bit_of_row[i] : 0;
+		*mask |= bits;
+	}
 }
 
 static void
@@ -128,6 +144,30 @@ rose_vec_select(const int64 *x, int n, const RoseWordSet *set, uint64 *mask)
 		for (int r = 0; r < set->nranges; r++)
 			select_range(x, n, set->ranges[r].low, set->ranges[r].high, mask);
 	}
+}
+
+void
+rose_vec_select_codes(const uint16 *codes, int n, const uint64 *entries, int nentries, uint64 *mask)
+{
+	uint8		selected[ROSE_VEC_MAX_ENTRIES];
+	int			whole = n - n % STRIDE;
+	uint8		bytes[STRIDE];
+
+	Assert(nentries <= ROSE_VEC_MAX_ENTRIES);
+	for (int i = 0; i < nentries; i++)
+		selected[i] = rose_mask_has(entries, i) ? 1 : 0;
+	for (const uint16 *end = codes + whole; codes < end; codes += STRIDE)
+	{
+		for (int i = 0; i < STRIDE; i++)
+			bytes[i] = selected[codes[i]];
+		*mask++ = bits_of_bytes(bytes);
+	}
+	if (whole == n)
+		return;
+	memset(bytes, 0, sizeof(bytes));
+	for (int i = 0; i < n - whole; i++)
+		bytes[i] = selected[codes[i]];
+	*mask = bits_of_bytes(bytes);
 }
 
 void

@@ -27,6 +27,12 @@ extern void rose_vec_float4_words(int64 *words, int n);
 /* mask = which of x[0 .. n) are in the set */
 extern void rose_vec_select(const int64 *x, int n, const RoseWordSet *set, uint64 *mask);
 
+/* Most entries of a dictionary. */
+#define ROSE_VEC_MAX_ENTRIES	1024
+
+/* mask = which of codes[0 .. n), each less than nentries, are numbers of entries that are in the mask of these */
+extern void rose_vec_select_codes(const uint16 *codes, int n, const uint64 *entries, int nentries, uint64 *mask);
+
 /* mask = which are true */
 extern void rose_vec_mask_of_bools(const bool *x, int n, uint64 *mask);
 

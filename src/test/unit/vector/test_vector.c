@@ -145,6 +145,34 @@ test_masks(void)
 	}
 }
 
+/* Rows whose entry of a dictionary is selected. */
+static void
+test_codes(void)
+{
+	for (int n = 0; n <= MAX_ROWS; n++)
+	{
+		int			nentries = 1 + (int) (draw() % (n % 7 == 0 ? ROSE_VEC_MAX_ENTRIES : 20));
+		uint64		entries[ROSE_MASK_WORDS(ROSE_VEC_MAX_ENTRIES)];
+		bool		selected[ROSE_VEC_MAX_ENTRIES];
+		uint16		codes[MAX_ROWS];
+		uint64		mask[ROSE_MASK_WORDS(MAX_ROWS)];
+		int			count = 0;
+
+		for (int i = 0; i < nentries; i++)
+			selected[i] = draw() % 3 == 0;
+		rose_vec_mask_of_bools(selected, nentries, entries);
+		for (int i = 0; i < n; i++)
+			codes[i] = (uint16) (draw() % nentries);
+		rose_vec_select_codes(codes, n, entries, nentries, mask);
+		for (int i = 0; i < n; i++)
+		{
+			CHECK_AT(rose_mask_has(mask, i) == selected[codes[i]], " %d rows\n", n);
+			count += selected[codes[i]];
+		}
+		CHECK(rose_mask_count(mask, n) == count);
+	}
+}
+
 /* Parts of a mask, and of rows that all take part, and the rows' numbers. */
 static void
 test_parts(void)
@@ -319,6 +347,7 @@ main(void)
 {
 	test_sets();
 	test_masks();
+	test_codes();
 	test_parts();
 	test_floats();
 	test_aggregates();
