@@ -125,9 +125,10 @@ CREATE MATERIALIZED VIEW rose.subscription_options (
 	durability,							-- upstream or local; upstream, if it has no row
 	on_schema_change,					-- add or stop; add, if it has no row
 	origin,								-- any or none; any, if it has no row
-	failover							-- false, if it has no row
+	failover,							-- false, if it has no row
+	count_conflicts						-- off, certain or exact; off, if it has no row
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.bool
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
@@ -164,9 +165,10 @@ CREATE FUNCTION rose.create_subscription(
 	constants jsonb DEFAULT NULL,
 	on_schema_change text DEFAULT 'add',
 	origin text DEFAULT 'any',
-	failover boolean DEFAULT false)
+	failover boolean DEFAULT false,
+	count_conflicts text DEFAULT 'off')
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
-COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb, text, text, boolean)
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb, text, text, boolean, text)
 IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
 
 DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
@@ -189,9 +191,10 @@ CREATE FUNCTION rose.alter_subscription(
 	durability text DEFAULT NULL,
 	on_schema_change text DEFAULT NULL,
 	origin text DEFAULT NULL,
-	failover boolean DEFAULT NULL)
+	failover boolean DEFAULT NULL,
+	count_conflicts text DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text, text, text, boolean)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text, text, text, boolean, text)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
@@ -237,7 +240,8 @@ SELECT s.subid, s.subname, p.pid,
 	f.transactions AS stream_transactions, f.bytes AS stream_bytes, f.streamed AS streamed_transactions,
 	o.tables::pg_catalog.jsonb AS tables, o.constants::pg_catalog.jsonb AS constants,
 	coalesce(o.durability, 'upstream') AS durability, coalesce(o.on_schema_change, 'add') AS on_schema_change,
-	coalesce(o.origin, 'any') AS origin, coalesce(o.failover, false) AS failover
+	coalesce(o.origin, 'any') AS origin, coalesce(o.failover, false) AS failover,
+	coalesce(o.count_conflicts, 'off') AS count_conflicts
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)
@@ -261,6 +265,17 @@ CREATE UNIQUE INDEX subscription_old_rows_pkey ON rose.subscription_old_rows (su
 COMMENT ON MATERIALIZED VIEW rose.subscription_old_rows IS 'tables of subscriptions that show the rows of before until their new copy is there';
 REVOKE ALL ON rose.subscription_old_rows FROM PUBLIC;
 
+-- changes that did not fit the rows here, if the subscription counts them
+
+CREATE FUNCTION rose.subscription_conflicts(subid oid, relid regclass,
+	OUT confl_insert_exists bigint, OUT confl_update_exists bigint,
+	OUT confl_update_missing bigint, OUT confl_delete_missing bigint,
+	OUT first_conflict text, OUT first_conflict_lsn pg_lsn, OUT first_conflict_time timestamptz, OUT first_conflict_key text,
+	OUT last_conflict text, OUT last_conflict_lsn pg_lsn, OUT last_conflict_time timestamptz, OUT last_conflict_key text)
+RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_conflicts';
+COMMENT ON FUNCTION rose.subscription_conflicts(oid, regclass)
+IS 'changes of a table that did not fit the rows here, since the server started';
+
 CREATE OR REPLACE VIEW rose.stat_subscription_tables AS
 SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname,
 	CASE WHEN t.oid IS NULL THEN 'dropped' ELSE r.state END AS state, r.sync_lsn,
@@ -274,20 +289,38 @@ SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schema
 		THEN r.last_error ELSE 'error ' || r.error_code END AS last_error,
 	r.error_lsn, pg_catalog.format('%I.%I', r.remote_schema, r.remote_name) AS upstream_relation,
 	-- its rows are of before, and all of them will be replaced: of which position they are
-	d.lsn AS old_rows_lsn
+	d.lsn AS old_rows_lsn,
+	coalesce(f.confl_insert_exists, 0) AS confl_insert_exists, coalesce(f.confl_update_exists, 0) AS confl_update_exists,
+	coalesce(f.confl_update_missing, 0) AS confl_update_missing, coalesce(f.confl_delete_missing, 0) AS confl_delete_missing
 FROM rose.subscription s
 JOIN rose.subscription_rel r USING (subid)
 LEFT JOIN rose.subscription_old_rows d ON d.subid OPERATOR(pg_catalog.=) r.subid AND d.relid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
 LEFT JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.relnamespace
 LEFT JOIN LATERAL rose.subscription_table_counts(r.subid, r.relid) c ON true
+LEFT JOIN LATERAL rose.subscription_conflicts(r.subid, r.relid) f ON true
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 UNION ALL
 SELECT s.subid, s.subname, NULL, NULL, NULL, 'new', NULL, 0, 0, 0, 0, 0, 0, 0, NULL,
-	n.first_lsn, pg_catalog.format('%I.%I', n.remote_schema, n.remote_name), NULL
+	n.first_lsn, pg_catalog.format('%I.%I', n.remote_schema, n.remote_name), NULL, 0, 0, 0, 0
 FROM rose.subscription s
 JOIN rose.subscription_new n USING (subid)
 WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
+
+CREATE VIEW rose.stat_subscription_conflicts AS
+SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname,
+	f.first_conflict, f.first_conflict_lsn, f.first_conflict_time, f.first_conflict_key,
+	f.last_conflict, f.last_conflict_lsn, f.last_conflict_time, f.last_conflict_key
+FROM rose.subscription s
+JOIN rose.subscription_rel r USING (subid)
+JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid
+JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.relnamespace
+CROSS JOIN LATERAL rose.subscription_conflicts(r.subid, r.relid) f
+WHERE s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+	AND f.last_conflict IS NOT NULL;
+COMMENT ON VIEW rose.stat_subscription_conflicts
+IS 'tables of this database''s subscriptions with changes that did not fit the rows here: the first and the last of them';
+GRANT SELECT ON rose.stat_subscription_conflicts TO PUBLIC;
 
 -- tables that are copied, or wait for it
 

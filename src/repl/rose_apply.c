@@ -243,6 +243,7 @@ apply_update(void)
 	RoseReplTarget *target;
 	RoseReplTarget *old_target;
 
+	rose_apply.remote.moved = false;
 	entry = begin_change(change.relid);
 	if (entry == NULL)
 		return;
@@ -268,6 +269,7 @@ apply_update(void)
 	}
 	if (change.has_old && has_moved(target, old_target, old_key))
 	{
+		rose_apply.remote.moved = true;
 		if (unchanged)
 			unchanged = !rose_apply_row_complete_from_table(old_target, old_key);
 		rose_apply_row_write_tombstone(old_target);

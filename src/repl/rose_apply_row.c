@@ -23,6 +23,7 @@
 #include "lsm/read/rose_lookup.h"
 #include "lsm/write/rose_blind_entries.h"
 #include "repl/rose_apply_row.h"
+#include "repl/rose_conflicts.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
 
@@ -237,7 +238,10 @@ rose_apply_row_write_incomplete(RoseReplTarget *target, bool key_is_same)
 		}
 		/* A row that comes here later would take what is written now, without entries in indexes; as it comes after this change, it need not. */
 		if (rose_apply.sub->logged)
+		{
+			rose_conflicts_note_missing(target, key);
 			return;
+		}
 	}
 	rose_gather_row(target, ROSE_OP_PARTIAL, target->values, target->nulls, target->present);
 	target->of->counts.partials++;

@@ -28,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_conflicts.h"
 #include "repl/rose_repl_internal.h"
 
 /* What ending a batch costs is an average over about so many; one that was held up counts for no more than this. */
@@ -110,6 +111,7 @@ rose_batch_commit(void)
 	RESUME_INTERRUPTS();
 
 	rose_relmap_flush_counts(true);
+	rose_conflicts_end_batch(true);
 	rose_repl_stats_report(rose_apply.remote.durable_at_once);
 	learn_cost(begun);
 	MemoryContextSwitchTo(rose_apply.message_context);
@@ -173,6 +175,7 @@ rose_batch_abort(void)
 	rose_apply.batch.reached_lsn = rose_apply.progress.applied_lsn;
 	rose_apply.batch.reached = rose_apply.progress.last_commit;
 	rose_relmap_flush_counts(false);
+	rose_conflicts_end_batch(false);
 	rose_relmap_forget();
 	MemoryContextSwitchTo(rose_apply.message_context);
 }

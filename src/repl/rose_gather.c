@@ -22,6 +22,7 @@
 
 #include "lsm/write/rose_blind_entries.h"
 #include "lsm/write/rose_pace.h"
+#include "repl/rose_conflicts.h"
 #include "repl/rose_repl_internal.h"
 
 /* As many rows as are worth fetching for together, of some tables; and no more memory than this. */
@@ -33,9 +34,13 @@ static struct
 	MemoryContext context;		/* of the rows; NULL before the first */
 	int			n;
 	Size		nbytes;
+	bool		asked;			/* rows ask what is there before them */
 	RoseReplTarget *targets[GATHER_ROWS];	/* NULL: written */
 	RoseBlindRow rows[GATHER_ROWS];
+	uint8		kinds[GATHER_ROWS]; /* asked: what each would be (RoseConflictKind) */
 }			gathered;
+
+StaticAssertDecl(GATHER_ROWS <= ROSE_BLIND_ASK_MAX, "gathered rows ask together");
 
 void
 rose_gather_forget(void)
@@ -43,6 +48,7 @@ rose_gather_forget(void)
 	rose_apply.blame.writing = false;
 	gathered.n = 0;
 	gathered.nbytes = 0;
+	gathered.asked = false;
 	if (gathered.context != NULL)
 		MemoryContextReset(gathered.context);
 }
@@ -64,17 +70,24 @@ write_table(int from)
 {
 	RoseReplTarget *target = gathered.targets[from];
 	RoseBlindRow rows[GATHER_ROWS];
+	uint8		kinds[GATHER_ROWS];
+	uint8		below[GATHER_ROWS];
+	bool		asks = gathered.asked && target->table->schema->nkeys > 0;
 	int			n = 0;
 
 	for (int i = from; i < gathered.n; i++)
 	{
 		if (gathered.targets[i] != target)
 			continue;
+		if (unlikely(asks))
+			kinds[n] = gathered.kinds[i];
 		rows[n++] = gathered.rows[i];
 		gathered.targets[i] = NULL;
 	}
 	rose_apply.blame.rel = target->of;
-	rose_blind_write(target->table, target->indexes, rows, n, GetCurrentCommandId(true));
+	rose_blind_write(target->table, target->indexes, rows, n, GetCurrentCommandId(true), asks ? below : NULL);
+	if (unlikely(asks))
+		rose_conflicts_note_rows(target, rows, kinds, below, n);
 
 	/* Towards the end of the memory that is left, at the speed of what frees some; logged rows as local ones. */
 	if (rose_apply.epochs.flight != 0 || rose_apply.sub->logged)
@@ -117,6 +130,14 @@ rose_gather_row(RoseReplTarget *target, RoseOp op, const Datum *values, const bo
 	old = MemoryContextSwitchTo(gathered.context);
 	rose_blind_form(target->table, op, values, nulls, present, row);
 	row->origin = rose_apply.remote.commit_lsn;
+	if (unlikely(rose_apply.sub->count_conflicts != ROSE_COUNT_CONFLICTS_OFF))
+	{
+		RoseConflictKind kind = rose_conflicts_expect(target, op);
+
+		row->ask = rose_conflicts_ask(kind);
+		gathered.kinds[gathered.n] = kind;
+		gathered.asked |= kind != ROSE_CONFLICT_NONE;
+	}
 	gathered.nbytes += rose_blind_form_entries(target->indexes, values, nulls, row);
 	MemoryContextSwitchTo(old);
 

@@ -72,6 +72,18 @@ typedef struct RoseUpstreamCommit
 #define ROSE_ORIGIN_ANY		"any"
 #define ROSE_ORIGIN_NONE	"none"	/* those that have no replication origin there */
 
+/* rose.subscription_options.count_conflicts: is it looked for changes that do not fit the rows here (rose_conflicts.c) */
+typedef enum RoseCountConflicts
+{
+	ROSE_COUNT_CONFLICTS_OFF = 0,
+	ROSE_COUNT_CONFLICTS_CERTAIN,	/* of rows that should be there those that no filter has are missing */
+	ROSE_COUNT_CONFLICTS_EXACT	/* they are looked up */
+} RoseCountConflicts;
+
+/* Its values; read: error if it is none. */
+extern const char *rose_count_conflicts_name(RoseCountConflicts value);
+extern RoseCountConflicts rose_count_conflicts_read(const char *name);
+
 typedef struct RoseSubscription
 {
 	Oid			subid;
@@ -87,6 +99,7 @@ typedef struct RoseSubscription
 	bool		pause_on_error; /* else it stops */
 	bool		add_columns;	/* that the upstream has added */
 	bool		failover;		/* its slot is to be kept on the upstream's standbys, too */
+	RoseCountConflicts count_conflicts;
 	bool		no_origin;		/* only changes that have no replication origin upstream (rose_upstream_options.c) */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
 	char	   *tables;			/* names that its tables have here (rose_mapping.c), or NULL: the same ones */
@@ -445,6 +458,39 @@ typedef struct RoseReplTableCounts
 	uint64		incomplete;		/* inserts without all values: no row, until what they lack comes */
 	uint64		copied;
 } RoseReplTableCounts;
+
+/* Changes of a table that did not fit its rows, named as PostgreSQL 18 names them (rose_conflicts.c). */
+typedef enum RoseConflictKind
+{
+	ROSE_CONFLICT_NONE = 0,
+	ROSE_CONFLICT_INSERT_EXISTS,
+	ROSE_CONFLICT_UPDATE_EXISTS,	/* the new key's row */
+	ROSE_CONFLICT_UPDATE_MISSING,
+	ROSE_CONFLICT_DELETE_MISSING
+} RoseConflictKind;
+
+#define ROSE_CONFLICT_KINDS			(ROSE_CONFLICT_DELETE_MISSING + 1)
+#define ROSE_CONFLICT_KEY_LENGTH	96
+
+typedef struct RoseReplConflict
+{
+	RoseConflictKind kind;
+	XLogRecPtr	lsn;			/* of the upstream transaction's commit record */
+	TimestampTz time;			/* ours, when it was found */
+	char		key[ROSE_CONFLICT_KEY_LENGTH];	/* or the beginning of it */
+} RoseReplConflict;
+
+typedef struct RoseReplConflicts
+{
+	uint64		counts[ROSE_CONFLICT_KINDS];
+	RoseReplConflict first;		/* kind NONE: there was none */
+	RoseReplConflict last;
+} RoseReplConflicts;
+
+extern const char *rose_conflict_name(RoseConflictKind kind);	/* NULL for none */
+
+/* Of one table since the server started; false if nothing is known. */
+extern bool rose_repl_table_conflicts(Oid subid, Oid relid, RoseReplConflicts *out);
 
 /* A table that is being copied. */
 typedef enum RoseCopyPhase

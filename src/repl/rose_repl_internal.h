@@ -308,6 +308,7 @@ typedef struct RoseApplyRemote
 	bool		durable_at_once;	/* it truncated a table, or changed columns */
 	bool		cut_needed;		/* it has to be applied on its own */
 	uint64		changes;		/* its changes that were applied, but truncates */
+	bool		moved;			/* the UPDATE at hand gives its row another key, or another partition */
 } RoseApplyRemote;
 
 /* The local transaction (rose_batch.c). */

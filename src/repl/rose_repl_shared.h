@@ -146,6 +146,9 @@ typedef struct RoseReplTableShared
 	RoseReplTableKey key;		/* hash key */
 	RoseReplTableCounts counts; /* tables_lock */
 	RoseReplRetry retry;		/* tables_lock */
+	RoseReplConflicts conflicts;	/* tables_lock */
+	uint64		unreported;		/* tables_lock; conflicts since the last message ... */
+	TimestampTz reported;		/* tables_lock; ... which came then; 0: none has */
 } RoseReplTableShared;
 
 typedef struct RoseReplShared
@@ -199,6 +202,9 @@ extern void rose_repl_unblock(RoseReplSubShared *entry, bool accepted);
 /* The next worker is to come after so long, whatever was said before. */
 extern void rose_repl_restart_after(int ms);
 extern void rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts);
+
+/* Of a batch that has committed.  True: it is time to report them, and what was not reported before: so many. */
+extern bool rose_repl_add_conflicts(Oid subid, Oid relid, const RoseReplConflicts *found, uint64 *unreported);
 extern void rose_repl_set_table_retry(Oid subid, Oid relid, const RoseReplRetry *retry);
 
 /* Tables whose copies have failed are due at once. */

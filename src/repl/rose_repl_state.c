@@ -29,6 +29,9 @@
 #include "util/rose_stop_point.h"
 #include "repl/rose_repl_internal.h"
 
+/* Conflicts of a table are reported so often at most. */
+#define ROSE_REPL_REPORT_MS		(60 * 1000)
+
 /* Tables whose changes are counted; more of them just go uncounted. */
 #define ROSE_REPL_COUNTED_TABLES	2048
 
@@ -497,6 +500,9 @@ enter_table(Oid subid, Oid relid)
 	{
 		memset(&table->counts, 0, sizeof(table->counts));
 		memset(&table->retry, 0, sizeof(table->retry));
+		memset(&table->conflicts, 0, sizeof(table->conflicts));
+		table->unreported = 0;
+		table->reported = 0;
 		table->counts.relid = relid;
 	}
 	return table;
@@ -520,6 +526,37 @@ rose_repl_add_table_counts(Oid subid, const RoseReplTableCounts *counts)
 		table->counts.copied += counts->copied;
 	}
 	LWLockRelease(&rose_repl_shared->tables_lock);
+}
+
+bool
+rose_repl_add_conflicts(Oid subid, Oid relid, const RoseReplConflicts *found, uint64 *unreported)
+{
+	RoseReplTableShared *table;
+	bool		report = false;
+
+	LWLockAcquire(&rose_repl_shared->tables_lock, LW_EXCLUSIVE);
+	table = enter_table(subid, relid);
+	if (table != NULL)
+	{
+		for (int i = 0; i < ROSE_CONFLICT_KINDS; i++)
+		{
+			table->conflicts.counts[i] += found->counts[i];
+			table->unreported += found->counts[i];
+		}
+		if (table->conflicts.first.kind == ROSE_CONFLICT_NONE)
+			table->conflicts.first = found->first;
+		table->conflicts.last = found->last;
+		report = table->reported == 0 ||
+			TimestampDifferenceExceeds(table->reported, found->last.time, ROSE_REPL_REPORT_MS);
+		*unreported = table->unreported;
+		if (report)
+		{
+			table->unreported = 0;
+			table->reported = found->last.time;
+		}
+	}
+	LWLockRelease(&rose_repl_shared->tables_lock);
+	return report;
 }
 
 void
@@ -656,6 +693,21 @@ rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out)
 	table = hash_search(rose_repl_tables, &key, HASH_FIND, NULL);
 	if (table != NULL)
 		*out = table->counts;
+	LWLockRelease(&rose_repl_shared->tables_lock);
+	return table != NULL;
+}
+
+bool
+rose_repl_table_conflicts(Oid subid, Oid relid, RoseReplConflicts *out)
+{
+	RoseReplTableKey key = {MyDatabaseId, subid, relid};
+	RoseReplTableShared *table;
+
+	rose_repl_require_shared();
+	LWLockAcquire(&rose_repl_shared->tables_lock, LW_SHARED);
+	table = hash_search(rose_repl_tables, &key, HASH_FIND, NULL);
+	if (table != NULL)
+		*out = table->conflicts;
 	LWLockRelease(&rose_repl_shared->tables_lock);
 	return table != NULL;
 }

@@ -52,8 +52,8 @@ enum
 enum
 {
 	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS, OPT_DURABILITY, OPT_ON_SCHEMA_CHANGE,
-	OPT_ORIGIN, OPT_FAILOVER,
-	OPT_NATTS = OPT_FAILOVER
+	OPT_ORIGIN, OPT_FAILOVER, OPT_COUNT_CONFLICTS,
+	OPT_NATTS = OPT_COUNT_CONFLICTS
 };
 enum
 {
@@ -154,6 +154,7 @@ read_options(Oid subid, RoseSubscription *out)
 	out->pause_on_error = out->logged = out->no_origin = out->failover = false;
 	out->streaming = out->add_columns = true;
 	out->tables = out->constants = NULL;
+	out->count_conflicts = ROSE_COUNT_CONFLICTS_OFF;
 	if (!rose_subrows_begin(&cs, "subscription_options", OPT_NATTS))
 		return false;
 	while (rose_subrows_next(&cs))
@@ -168,6 +169,7 @@ read_options(Oid subid, RoseSubscription *out)
 		out->add_columns = strcmp(string_value(&cs, OPT_ON_SCHEMA_CHANGE), ROSE_ON_SCHEMA_CHANGE_ADD) == 0;
 		out->no_origin = strcmp(string_value(&cs, OPT_ORIGIN), ROSE_ORIGIN_NONE) == 0;
 		out->failover = DatumGetBool(rose_subrows_value(&cs, OPT_FAILOVER));
+		out->count_conflicts = rose_count_conflicts_read(string_value(&cs, OPT_COUNT_CONFLICTS));
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -478,7 +480,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 
 	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
 		now.add_columns == sub->add_columns && now.logged == sub->logged && now.no_origin == sub->no_origin &&
-		now.failover == sub->failover && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
+		now.failover == sub->failover && now.count_conflicts == sub->count_conflicts && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
@@ -489,6 +491,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 	rose_row_set_text(&row, OPT_ON_SCHEMA_CHANGE, sub->add_columns ? ROSE_ON_SCHEMA_CHANGE_ADD : ROSE_ON_SCHEMA_CHANGE_STOP);
 	rose_row_set_text(&row, OPT_ORIGIN, sub->no_origin ? ROSE_ORIGIN_NONE : ROSE_ORIGIN_ANY);
 	rose_row_set(&row, OPT_FAILOVER, BoolGetDatum(sub->failover));
+	rose_row_set_text(&row, OPT_COUNT_CONFLICTS, rose_count_conflicts_name(sub->count_conflicts));
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else

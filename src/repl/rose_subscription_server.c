@@ -70,11 +70,12 @@
 #define OPTION_ON_SCHEMA_CHANGE		"on_schema_change"	/* not there: add */
 #define OPTION_ORIGIN				"origin"	/* not there: any */
 #define OPTION_FAILOVER				"failover"	/* not there: false */
+#define OPTION_COUNT_CONFLICTS		"count_conflicts"	/* not there: off */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
 	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY, OPTION_ON_SCHEMA_CHANGE,
-	OPTION_ORIGIN, OPTION_FAILOVER
+	OPTION_ORIGIN, OPTION_FAILOVER, OPTION_COUNT_CONFLICTS
 };
 
 /* ---------------------------------------------------------------------
@@ -237,6 +238,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->no_origin ? ROSE_ORIGIN_NONE : NULL;
 	if (strcmp(name, OPTION_FAILOVER) == 0)
 		return sub->failover ? "true" : NULL;
+	if (strcmp(name, OPTION_COUNT_CONFLICTS) == 0)
+		return sub->count_conflicts != ROSE_COUNT_CONFLICTS_OFF ? pstrdup(rose_count_conflicts_name(sub->count_conflicts)) : NULL;
 	return sub->synchronous_commit;
 }
 
@@ -391,6 +394,7 @@ restore(const ForeignServer *server)
 	char	   *on_schema_change = find_option(server->options, OPTION_ON_SCHEMA_CHANGE);
 	char	   *origin = find_option(server->options, OPTION_ORIGIN);
 	char	   *failover = find_option(server->options, OPTION_FAILOVER);
+	char	   *count_conflicts = find_option(server->options, OPTION_COUNT_CONFLICTS);
 
 	rose_owner_require_subscriber();
 	sub.name = server->servername;
@@ -410,6 +414,8 @@ restore(const ForeignServer *server)
 	sub.no_origin = origin != NULL && strcmp(origin, ROSE_ORIGIN_NONE) == 0;
 	if (failover != NULL)
 		(void) parse_bool(failover, &sub.failover);
+	if (count_conflicts != NULL)
+		sub.count_conflicts = rose_count_conflicts_read(count_conflicts);
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;
 	ReplicationSlotValidateName(sub.slot_name, ERROR);
 	sub.publications = publications != NULL ? parse_publications(publications) : NIL;

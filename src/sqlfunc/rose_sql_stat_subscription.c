@@ -11,6 +11,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/rls.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "repl/rose_owner.h"
@@ -21,6 +27,7 @@ PG_FUNCTION_INFO_V1(rose_subscription_progress);
 PG_FUNCTION_INFO_V1(rose_subscription_waits);
 PG_FUNCTION_INFO_V1(rose_subscription_streams);
 PG_FUNCTION_INFO_V1(rose_subscription_table_counts);
+PG_FUNCTION_INFO_V1(rose_subscription_conflicts);
 PG_FUNCTION_INFO_V1(rose_copy_progress);
 PG_FUNCTION_INFO_V1(rose_copy_retry);
 
@@ -195,6 +202,52 @@ rose_subscription_table_counts(PG_FUNCTION_ARGS)
 		rose_sql_put_int8(&row, counts.partials);
 		rose_sql_put_int8(&row, counts.incomplete);
 		rose_sql_put_int8(&row, counts.copied);
+		rose_sql_emit(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/* Keys are values of rows: as the text of a table's last error. */
+static bool
+may_see_keys(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return check_enable_rls(relid, InvalidOid, true) != RLS_ENABLED &&
+		(has_privs_of_role(GetUserId(), owner) || rose_sql_may_see_errors());
+}
+
+static void
+put_conflict(RoseSqlRow *row, const RoseReplConflict *conflict, bool with_key)
+{
+	rose_sql_put_text(row, rose_conflict_name(conflict->kind));
+	rose_sql_put_lsn(row, conflict->lsn);
+	rose_sql_put_time(row, conflict->time);
+	rose_sql_put_text(row, with_key && conflict->kind != ROSE_CONFLICT_NONE ? conflict->key : NULL);
+}
+
+/* subid, relid: one row, or none if nothing was counted. */
+Datum
+rose_subscription_conflicts(PG_FUNCTION_ARGS)
+{
+	RoseReplConflicts conflicts;
+	RoseSqlRow	row = {0};
+	Oid			relid = PG_GETARG_OID(1);
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rose_repl_table_conflicts(PG_GETARG_OID(0), relid, &conflicts))
+	{
+		bool		with_keys = may_see_keys(relid);
+
+		for (int i = ROSE_CONFLICT_NONE + 1; i < ROSE_CONFLICT_KINDS; i++)
+			rose_sql_put_int8(&row, conflicts.counts[i]);
+		put_conflict(&row, &conflicts.first, with_keys);
+		put_conflict(&row, &conflicts.last, with_keys);
 		rose_sql_emit(fcinfo, &row);
 	}
 	return (Datum) 0;

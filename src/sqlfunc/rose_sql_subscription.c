@@ -128,6 +128,12 @@ on_schema_change_arg(FunctionCallInfo fcinfo, int n, bool otherwise)
 	return choice_arg(fcinfo, n, otherwise, "on_schema_change", ROSE_ON_SCHEMA_CHANGE_STOP, ROSE_ON_SCHEMA_CHANGE_ADD);
 }
 
+static RoseCountConflicts
+count_conflicts_arg(FunctionCallInfo fcinfo, int n, RoseCountConflicts otherwise)
+{
+	return is_given(fcinfo, n) ? rose_count_conflicts_read(rose_sql_text_arg(fcinfo, n, NULL)) : otherwise;
+}
+
 /* Error if it is given, and this release cannot do it. */
 static bool
 origin_arg(FunctionCallInfo fcinfo, int n, const RoseSubscription *sub)
@@ -209,7 +215,7 @@ enum
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
 	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES,
-	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE, CREATE_ORIGIN, CREATE_FAILOVER
+	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE, CREATE_ORIGIN, CREATE_FAILOVER, CREATE_COUNT_CONFLICTS
 };
 
 /* True: local. */
@@ -303,6 +309,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.add_columns = on_schema_change_arg(fcinfo, CREATE_ON_SCHEMA_CHANGE, true);
 	sub.no_origin = origin_arg(fcinfo, CREATE_ORIGIN, &sub);
 	sub.failover = is_given(fcinfo, CREATE_FAILOVER) && PG_GETARG_BOOL(CREATE_FAILOVER);
+	sub.count_conflicts = count_conflicts_arg(fcinfo, CREATE_COUNT_CONFLICTS, ROSE_COUNT_CONFLICTS_OFF);
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
 	sub.tables = json_arg(fcinfo, CREATE_TABLES, NULL, rose_mapping_check);
 	sub.constants = json_arg(fcinfo, CREATE_CONSTANTS, NULL, rose_constants_check);
@@ -344,7 +351,7 @@ enum
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
 	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES, ALTER_DURABILITY,
-	ALTER_ON_SCHEMA_CHANGE, ALTER_ORIGIN, ALTER_FAILOVER
+	ALTER_ON_SCHEMA_CHANGE, ALTER_ORIGIN, ALTER_FAILOVER, ALTER_COUNT_CONFLICTS
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -527,6 +534,7 @@ alter_options(FunctionCallInfo fcinfo, RoseSubscription *sub)
 	sub->pause_on_error = on_error_arg(fcinfo, ALTER_ON_ERROR, sub->pause_on_error);
 	sub->add_columns = on_schema_change_arg(fcinfo, ALTER_ON_SCHEMA_CHANGE, sub->add_columns);
 	sub->no_origin = origin_arg(fcinfo, ALTER_ORIGIN, sub);
+	sub->count_conflicts = count_conflicts_arg(fcinfo, ALTER_COUNT_CONFLICTS, sub->count_conflicts);
 	if (is_given(fcinfo, ALTER_STREAMING))
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
 	if (is_given(fcinfo, ALTER_FAILOVER))

@@ -58,6 +58,8 @@ check_value(DefElem *def)
 		require_one_of(def, ROSE_DURABILITY_UPSTREAM, ROSE_DURABILITY_LOCAL);
 	else if (strcmp(def->defname, "origin") == 0)
 		require_one_of(def, ROSE_ORIGIN_ANY, ROSE_ORIGIN_NONE);
+	else if (strcmp(def->defname, "count_conflicts") == 0)
+		(void) rose_count_conflicts_read(defGetString(def));
 }
 
 Datum

@@ -39,7 +39,7 @@ screen_component(RoseTree *tree, RoseComponent *component, const Datum *const *k
 void
 rose_key_screen(RoseTree *tree, const Datum *const *keys, const uint64 *prefixes,
 				const uint64 *hashes, int n, bool ascending, bool *maybe,
-				RoseMemSpot *hints)
+				bool *in_memory, RoseMemSpot *hints)
 {
 	RoseC0Shared *c0 = &tree->shared->c0;
 	RoseView   *view;
@@ -50,6 +50,8 @@ rose_key_screen(RoseTree *tree, const Datum *const *keys, const uint64 *prefixes
 	rose_c0_probe(c0, tree->schema, keys, n, ascending, maybe, hints);
 	view = rose_view_take(tree);
 	rose_c0_read_end(c0);
+	if (in_memory != NULL)
+		memcpy(in_memory, maybe, n * sizeof(bool));
 
 	for (int i = 0; i < view->manifest.ncomponents; i++)
 		if (rose_component_readable(rose_view_entry(view, i)))

@@ -22,13 +22,14 @@
  * Sets maybe[i] to whether there may be a version, or a row lock, of whole key i: of any
  * transaction, in memory or in a component that can be read.  False is certain.
  * prefixes, hashes: rose_key_prefix and rose_key_hash of the keys.  ascending: the keys
- * are in strictly ascending order.  hints: see rose_c0_probe.
+ * are in strictly ascending order.  in_memory: what C0 says of each by itself, or NULL.  hints: see
+ * rose_c0_probe.
  *
  * A version may come after the look: who relies on it asks C0 when it writes
  * (rose_c0_look).  REQUIRES: a table with a key.
  */
 extern void rose_key_screen(RoseTree *tree, const Datum *const *keys,
 							const uint64 *prefixes, const uint64 *hashes, int n,
-							bool ascending, bool *maybe, RoseMemSpot *hints);
+							bool ascending, bool *maybe, bool *in_memory, RoseMemSpot *hints);
 
 #endif							/* ROSE_KEY_SCREEN_H */

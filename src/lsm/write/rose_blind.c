@@ -15,6 +15,9 @@
  * last of those that have the same columns, and what batches before have left of those.
  * Where that happens often, rows that are overtaken within one call are not even written.
  *
+ * Whether a row is there before, which they need not know, is looked for only for rows that ask (rose_blind_below.c):
+ * here is when, so that nobody writes the key between the look and the write.
+ *
  * Locking: a writing section of C0 (rose_c0.h) while linking.
  *
  *-------------------------------------------------------------------------
@@ -27,6 +30,7 @@
 #include "lsm/snapshot/rose_horizon.h"
 #include "lsm/snapshot/rose_own_commits.h"
 #include "lsm/write/rose_blind.h"
+#include "lsm/write/rose_blind_below.h"
 #include "lsm/write/rose_blind_beside.h"
 #include "lsm/write/rose_blind_entries.h"
 #include "lsm/write/rose_direct.h"
@@ -114,6 +118,7 @@ rose_blind_form(RoseTree *tree, RoseOp op, const Datum *values, const bool *null
 	out->present = NULL;
 	out->entries = NULL;
 	out->origin = 0;
+	out->ask = ROSE_BLIND_ASK_NOTHING;
 	out->key = palloc(rose_schema_key_width(schema) * sizeof(Datum));
 	if (op == ROSE_OP_TOMBSTONE)
 	{
@@ -242,10 +247,13 @@ leave_out_overtaken(const RoseSchema *schema, const RoseBlindRow *rows, int n, R
 	return n - from;
 }
 
-/* The same as link_rows, logged: in parts.  *result: why not the next one. */
+/*
+ * The same as link_rows, logged: in parts.  *result: why not the next one.  Nobody has written between a look below them and
+ * the write: else there would be a writer that is not among those who had ended before the look.
+ */
 static int
-log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, int *nagain,
-		 RoseMemPrepared *result)
+log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, uint8 *below,
+		 int *nagain, RoseMemPrepared *result)
 {
 	int			width = rose_schema_key_width(tree->schema);
 	RoseNewVersion *versions = palloc(Min(n, BLIND_WARM) * sizeof(RoseNewVersion));
@@ -256,6 +264,8 @@ log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int
 	do
 	{
 		part = Min(n - done, BLIND_WARM);
+		if (unlikely(below != NULL))
+			rose_blind_look_below(tree, rows + done, part, below + done);
 		for (int i = 0; i < part; i++)
 		{
 			const RoseBlindRow *row = &rows[done + i];
@@ -277,22 +287,22 @@ log_rows(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int
 
 /* Logged rows, beside whoever else writes to the table.  As log_rows. */
 static int
-log_rows_beside(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, int *nagain,
-				RoseMemPrepared *result)
+log_rows_beside(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n, uint64 *seqs, uint8 *below,
+				int *nagain, RoseMemPrepared *result)
 {
 	int			done;
 
 	if (likely(tree->schema->nkeys == 0 || (!rose_blind_has_others(tree) && rose_direct_tree != tree)))
-		return log_rows(tree, stamp, rows, n, seqs, nagain, result);
-	done = rose_blind_write_beside(tree, stamp, rows, n, seqs, &same_command);
+		return log_rows(tree, stamp, rows, n, seqs, below, nagain, result);
+	done = rose_blind_write_beside(tree, stamp, rows, n, seqs, below, &same_command);
 	*result = done == n ? ROSE_MEM_PREPARED : ROSE_MEM_NO_ROOM;
 	return done;
 }
 
-/* Write rows, of which no more are left out, and their entries.  *nagain as link_row's. */
+/* Write rows, of which no more are left out, and their entries.  below: of logged ones.  *nagain as link_row's. */
 static void
 write_rows(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, int n,
-		   RoseVersion *version, int *nagain)
+		   RoseVersion *version, uint8 *below, int *nagain)
 {
 	uint64	   *seqs = indexes != NULL ? palloc(n * sizeof(uint64)) : NULL;
 	bool		log = OidIsValid(tree->shared->logged_by);
@@ -303,7 +313,7 @@ write_rows(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, 
 		uint64	   *rest = seqs != NULL ? seqs + done : NULL;
 		RoseMemPrepared result = ROSE_MEM_NO_ROOM;
 
-		done += log ? log_rows_beside(tree, version, rows + done, n - done, rest, nagain, &result) :
+		done += log ? log_rows_beside(tree, version, rows + done, n - done, rest, below != NULL ? below + done : NULL, nagain, &result) :
 			link_rows(tree, version, rows + done, n - done, rest, nagain);
 		if (done == n)
 			break;
@@ -326,13 +336,13 @@ rose_blind_lock(RoseTree *tree, const Datum *key, CommandId cid)
 	row.key = palloc(rose_schema_key_width(tree->schema) * sizeof(Datum));
 	rose_key_from_tuple(tree->schema, row.row, 0, row.key);
 	rose_new_version_stamp(&version, ROSE_OP_LOCK, cid);
-	while (rose_blind_write_beside(tree, &version, &row, 1, NULL, &same_command) == 0)
+	while (rose_blind_write_beside(tree, &version, &row, 1, NULL, NULL, &same_command) == 0)
 		rose_make_room(tree);
 }
 
 void
 rose_blind_write(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *rows, int n,
-				 CommandId cid)
+				 CommandId cid, uint8 *below)
 {
 	static bool again = false;	/* keys came again, of late */
 	RoseBlindRow *left = NULL;
@@ -342,13 +352,19 @@ rose_blind_write(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *
 
 	ask_horizon(tree, rows, n);
 	rose_new_version_stamp(&version, ROSE_OP_PUT, cid);
-	if (again && n > 1 && tree->schema->nkeys > 0)
+	/* of what is not logged this is the only writer, so it can be looked at before; else each row is looked at as it is written */
+	if (unlikely(below != NULL) && !OidIsValid(tree->shared->logged_by))
+	{
+		rose_blind_look_below(tree, rows, n, below);
+		below = NULL;
+	}
+	if (again && n > 1 && tree->schema->nkeys > 0 && likely(below == NULL))
 	{
 		left = palloc(n * sizeof(RoseBlindRow));
 		nrows = leave_out_overtaken(tree->schema, rows, n, left);
 		rows = left;
 	}
-	write_rows(tree, indexes, rows, nrows, &version, &nagain);
+	write_rows(tree, indexes, rows, nrows, &version, below, &nagain);
 	again = nagain + n - nrows > n / BLIND_AGAIN_PART;
 	if (left)
 		pfree(left);

@@ -29,6 +29,7 @@
 
 #include "util/rose_stop_point.h"
 #include "lsm/snapshot/rose_horizon.h"
+#include "lsm/write/rose_blind_below.h"
 #include "lsm/write/rose_blind_beside.h"
 #include "lsm/write/rose_conflict.h"
 #include "lsm/write/rose_direct.h"
@@ -159,9 +160,9 @@ look_at_rows(BesideBatch *batch, int n)
 	}
 }
 
-/* One attempt to write up to n rows. */
+/* One attempt to write up to n rows.  below: what was there is looked at, too, and holds if they are written. */
 static RoseMemPrepared
-try_rows(BesideBatch *batch, int n, const RoseOwnRules *rules)
+try_rows(BesideBatch *batch, int n, uint8 *below, const RoseOwnRules *rules)
 {
 	RoseMemPrepared written = ROSE_MEM_PREPARED;
 	RoseC0Look	look;
@@ -169,6 +170,8 @@ try_rows(BesideBatch *batch, int n, const RoseOwnRules *rules)
 	lock_partitions(batch, n);
 	rose_write_look(batch->tree, &look);
 	look_at_rows(batch, n);
+	if (unlikely(below != NULL) && batch->nrows > 0)
+		rose_blind_look_below(batch->tree, batch->rows, batch->nrows, below);
 	ROSE_STOP_POINT("blind-looked");	/* under partition locks */
 	if (batch->nversions > 0)
 		written = rose_write_blind_beside(batch->tree, batch->versions, batch->nversions, &look, rules);
@@ -188,7 +191,7 @@ wait_for(RoseTree *tree, const RoseBlindRow *row, TransactionId xwait)
 
 int
 rose_blind_write_beside(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n,
-						uint64 *seqs, const RoseOwnRules *rules)
+						uint64 *seqs, uint8 *below, const RoseOwnRules *rules)
 {
 	BesideBatch batch = {.tree = tree, .stamp = stamp, .maxversions = BESIDE_ROWS};
 	int			done = 0;
@@ -201,7 +204,7 @@ rose_blind_write_beside(RoseTree *tree, const RoseVersion *stamp, const RoseBlin
 
 		CHECK_FOR_INTERRUPTS();
 		batch.rows = rows + done;
-		written = try_rows(&batch, Min(together, n - done), rules);
+		written = try_rows(&batch, Min(together, n - done), below != NULL ? below + done : NULL, rules);
 		if (written == ROSE_MEM_PREPARED)
 		{
 			for (int i = 0; seqs != NULL && i < batch.nrows; i++)

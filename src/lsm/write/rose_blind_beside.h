@@ -30,9 +30,9 @@ extern bool rose_blind_has_others(RoseTree *tree);
 
 /*
  * Write rows in their order, each when nobody else holds its key, until there is no room; returns how many.  seqs: as
- * link_rows.  REQUIRES: the tree has a key, and is logged.
+ * link_rows; below: as rose_blind_write.  REQUIRES: the tree has a key, and is logged.
  */
 extern int	rose_blind_write_beside(RoseTree *tree, const RoseVersion *stamp, const RoseBlindRow *rows, int n,
-									uint64 *seqs, const RoseOwnRules *rules);
+									uint64 *seqs, uint8 *below, const RoseOwnRules *rules);
 
 #endif							/* ROSE_BLIND_BESIDE_H */

@@ -355,7 +355,7 @@ count_free_keys(RoseTree *tree, InsertBatch *batch, int first, int end,
 	*state = ROSE_KEY_FREE;
 	rose_key_screen(tree, batch->keys + first, batch->prefixes + first,
 					batch->hashes + first, end - first, batch->ascending, maybe,
-					batch->hints + first);
+					NULL, batch->hints + first);
 	for (int i = 0; i < end - first; i++)
 	{
 		if (!maybe[i])
