@@ -182,6 +182,29 @@ fails('restored', "SELECT rose.drop_subscription('s')", qr/ERROR:  55000: rose s
 $node->restart;
 is(in('restored', 'SELECT subname, state, last_error IS NULL FROM rose.stat_subscription'), 's|restored|t', 'and rests after a restart');
 
+# What is no value of an option is none in a dump: it would become a subscription with the default.
+my %words = (on_error => [ 'stop', 'pause' ], on_schema_change => [ 'stop', 'add' ], durability => [ 'upstream', 'local' ], origin => [ 'any', 'none' ]);
+foreach my $option (sort keys %words)
+{
+	my ($one, $other) = @{ $words{$option} };
+
+	fails('restored', "CREATE SERVER z FOREIGN DATA WRAPPER rose_subscription OPTIONS (publications '{p}', $option 'some')",
+		qr/ERROR:  22023: invalid value for $option: "some"\nHINT:  Valid values are "$one" and "$other"\./, "$option: no value of it");
+	fails('restored', "CREATE SERVER z FOREIGN DATA WRAPPER rose_subscription OPTIONS (publications '{p}', $option '')", qr/ERROR:  22023: invalid value for $option: ""/, "$option: none at all");
+	foreach my $value ($one, $other)
+	{
+		in('restored', "CREATE SERVER z FOREIGN DATA WRAPPER rose_subscription OPTIONS (publications '{p}', $option '$value')");
+		is(in('restored', "SELECT $option FROM rose.stat_subscription WHERE subname = 'z'"), $value, "$option: $value");
+		fails('restored', "ALTER SERVER z OPTIONS (SET $option 'some')", qr/ERROR:  22023: invalid value for $option: "some"/, "$option: nor is it by ALTER SERVER");
+		in('restored', "SELECT rose.drop_subscription('z', keep_slot => true)");
+	}
+}
+sql('CREATE DATABASE wrong');
+append_to_file("$dump.wrong", $text =~ s/on_error 'pause'/on_schema_change 'some'/r);
+fails('wrong', "\\i $dump.wrong", qr/ERROR:  22023: invalid value for on_schema_change: "some"/, 'a whole dump');
+is(in('wrong', 'SELECT count(*) FROM rose.subscription'), 0, 'which leaves none');
+sql('DROP DATABASE wrong');
+
 # It takes the place of the one that was dumped: the rows are those of its slot's position.
 sql("SELECT rose.drop_subscription('s', keep_slot => true)");
 up('INSERT INTO t VALUES (6, 6); UPDATE t SET v = 0 WHERE id = 1');
