@@ -6,7 +6,8 @@
  * The snapshot is that of a slot, which waits for transactions that write, and these may wait for whoever has locked a
  * table: so the table is locked later.  What has happened between the two is looked for then: another table may have got
  * the name; and one that has got a new file (TRUNCATE, a rewrite by ALTER TABLE) looks empty to the snapshot, though it
- * was not.  The stream would never have the rows of a rewrite.
+ * was not.  The stream would never have the rows of a rewrite.  Nor would it have those of a table that has become a partition
+ * since, which were written before that, and the snapshot sees only the older ones of them.
  *
  * Nothing here knows of local tables.
  *
@@ -141,7 +142,7 @@ plan(WalReceiverConn *conn, const RoseUpstreamTable *table, const char *from)
 
 /*
  * Has what is locked got another file since the snapshot?  The query sees the catalog as it was then, the function as it is.
- * A partition that has gone, or come, since is no matter: nobody replicates its rows.
+ * A partition that has gone since is no matter: nobody replicates its rows.
  */
 static bool
 has_new_file(WalReceiverConn *conn, Oid relid)
@@ -158,6 +159,19 @@ has_new_file(WalReceiverConn *conn, Oid relid)
 	return rose_upstream_strings(conn, sql.data, "look at the file of a table") != NIL;
 }
 
+/* Has something become a partition of it since?  As above, the function sees what is, and pg_inherits what was. */
+static bool
+has_new_partition(WalReceiverConn *conn, Oid relid)
+{
+	if (walrcv_server_version(conn) < 120000)
+		return false;
+	return rose_upstream_strings(conn,
+								 psprintf("SELECT true::pg_catalog.text FROM pg_catalog.pg_partition_tree(%u) t WHERE t.relid::pg_catalog.oid OPERATOR(pg_catalog.<>) %u"
+										  " AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid OPERATOR(pg_catalog.=) t.relid::pg_catalog.oid"
+										  " AND i.inhparent OPERATOR(pg_catalog.=) t.parentrelid::pg_catalog.oid) LIMIT 1", relid, relid),
+								 "look at the partitions of a table") != NIL;
+}
+
 int64
 rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 						 const RoseUpstreamTable *table, List *columns)
@@ -170,10 +184,10 @@ rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
 	WalRcvExecResult *res;
 	ListCell   *lc;
 
-	if (has_new_file(conn, table->relid))
+	if (has_new_file(conn, table->relid) || has_new_partition(conn, table->relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("the upstream's table \"%s.%s\" was emptied, or written anew, while its copy began",
+				 errmsg("the upstream's table \"%s.%s\" was emptied, or written anew, or got a partition, while its copy began",
 						table->nspname, table->relname),
 				 errdetail("The worker tries again.")));
 	initStringInfo(&names);

@@ -1,6 +1,7 @@
 
 # The upstream's table gets a new file between a copy's snapshot and its lock: by TRUNCATE, by ALTER TABLE, by VACUUM FULL; it, or
-# one of its partitions. To the snapshot it is empty then, and of ALTER TABLE the stream has no rows.
+# one of its partitions. To the snapshot it is empty then, and of ALTER TABLE the stream has no rows. Or a table becomes a partition of
+# it: the snapshot does not see what was written to that after it, and nor does the stream what was written before it was one.
 use strict;
 use warnings;
 
@@ -53,7 +54,7 @@ sub copied_beside
 	$rows = down("SELECT count(*) FROM $table");
 	$control->run("SELECT go_on('copy-committed')");
 	synced();
-	my $failures = () = slurp_file($replica->logfile, $log) =~ /"public\.$table" was emptied, or written anew, while its copy began/g;
+	my $failures = () = slurp_file($replica->logfile, $log) =~ /"public\.$table" was emptied, or written anew, or got a partition, while its copy began/g;
 	return "$rows $failures";
 }
 
@@ -79,9 +80,27 @@ is(copied_beside('parted', 'BEGIN; TRUNCATE parted_1; INSERT INTO parted SELECT 
 # a TRUNCATE of a partition alone is not sent
 up('DELETE FROM parted WHERE id < 0');
 same('and its rows are there', 'parted');
-is(copied_beside('parted', 'DROP TABLE parted_rest; CREATE TABLE parted_3 PARTITION OF parted FOR VALUES FROM (300) TO (400)'), '299 0', 'one that has gone, or come, is no matter');
+is(copied_beside('parted', 'DROP TABLE parted_rest; CREATE TABLE parted_3 PARTITION OF parted FOR VALUES FROM (300) TO (400)'), '299 1', 'one that has come');
 up("INSERT INTO parted SELECT i, 'new', 1 FROM generate_series(301, 310) i");
 same('all is there in the end', 'parted');
+is(copied_beside('parted', 'DROP TABLE parted_3'), '299 0', 'one that has gone is no matter');
+up("CREATE TABLE parted_3 PARTITION OF parted FOR VALUES FROM (300) TO (400)");
+
+# --- what becomes a partition
+my $alone = 'CREATE TABLE parted_%1$s (LIKE parted INCLUDING ALL)%2$s';
+my $fill = "INSERT INTO parted_%1\$s SELECT i, 'alone', %1\$s FROM generate_series(%2\$s, %3\$s) i";
+my $attach = 'ALTER TABLE parted ATTACH PARTITION parted_%1$s FOR VALUES FROM (%1$s00) TO (%2$s00)';
+is(copied_beside('parted', join '; ', sprintf($alone, 4, ''), sprintf($fill, 4, 400, 449), sprintf($attach, 4, 5)), '349 1', 'made, filled and attached');
+same('and its rows are there', 'parted');
+up(join '; ', sprintf($alone, 5, ''), sprintf($fill, 5, 500, 509));
+is(copied_beside('parted', join '; ', sprintf($fill, 5, 510, 519), 'DELETE FROM parted_5 WHERE id = 500', sprintf($attach, 5, 6), sprintf($fill, 5, 520, 529)), '378 1', 'there before, filled further and attached');
+same('and its rows are there, those that came later, too', 'parted');
+up(join '; ', sprintf($alone, 6, ' PARTITION BY RANGE (id)'), 'CREATE TABLE sixth PARTITION OF parted_6 DEFAULT', sprintf($fill, 6, 600, 609));
+is(copied_beside('parted', join '; ', sprintf($fill, 6, 610, 619), sprintf($attach, 6, 7)), '398 1', 'one with partitions of its own');
+same('and its rows are there', 'parted');
+up(join '; ', sprintf($alone, 7, ''), sprintf($fill, 7, 650, 659) =~ s/parted_7/sixth/r);
+is(copied_beside('parted', 'BEGIN; ' . join('; ', sprintf($fill, 7, 700, 709), sprintf($attach, 7, 8)) . '; ROLLBACK'), '408 0', 'one that was not attached after all is no matter');
+same('and all is there', 'parted');
 
 # --- in the worker itself
 down('ALTER SYSTEM SET rose.max_copy_workers = 0; SELECT pg_reload_conf()');
