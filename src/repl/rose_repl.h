@@ -285,13 +285,15 @@ extern void rose_upstream_drop_slot(struct WalReceiverConn *conn, const char *sl
 /*
  * Options that not every release can do (rose_upstream_options.c).
  *
- * require_origin_here: error if this server cannot ask for changes without an origin; require_origin: or if the upstream cannot
- * send them, or the subscription's option wants all.  warn_of_origins: if it does not, and the subscription's tables that wait
- * for their copy are ones that the upstream itself is subscribed with.
+ * require_origin_here: error if this server cannot ask for changes without an origin, which the subscription's option wants.
+ * require_options: or if the upstream cannot send them, or have a slot that standbys have, too; require_failover: that alone.
+ * warn_of_origins: if the subscription's tables that wait for their copy, or this one (valid), are ones that the upstream itself is
+ * subscribed with, though it is to have no rows of elsewhere.
  */
 extern void rose_upstream_require_origin_here(const RoseSubscription *sub);
-extern void rose_upstream_require_origin(struct WalReceiverConn *conn, const RoseSubscription *sub);
-extern void rose_upstream_warn_of_origins(struct WalReceiverConn *conn, const RoseSubscription *sub);
+extern void rose_upstream_require_options(struct WalReceiverConn *conn, const RoseSubscription *sub);
+extern void rose_upstream_require_failover(struct WalReceiverConn *conn, const RoseSubscription *sub);
+extern void rose_upstream_warn_of_origins(struct WalReceiverConn *conn, const RoseSubscription *sub, Oid only);
 
 /*
  * Slots that standbys have, too (rose_upstream_slot.c).

@@ -681,7 +681,7 @@ begin_stream(Stream *stream)
 {
 	RoseReplProgress *progress = &rose_apply.progress;
 
-	rose_upstream_require_origin(stream->conn, rose_apply.sub);
+	rose_upstream_require_options(stream->conn, rose_apply.sub);
 	stream->heard_lsn = rose_upstream_identity_check(stream->conn, true);
 	progress->received_lsn = progress->applied_lsn;
 	progress->upstream_lsn = stream->heard_lsn;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rose_upstream_options.c
- *	  Options of a subscription that not every release of an upstream can do.
+ *	  Options of a subscription that not every release of an upstream can do, and rows that one of them does not leave out.
  *
  * origin => 'none': the upstream is asked to leave out changes that have a replication
  * origin there, which is to say those that it has got from elsewhere itself.  It can do so
@@ -9,6 +9,9 @@
  * an upstream that cannot do it is an error: with its changes, a row might go round for ever.
  *
  * A copy has all rows of a table, whatever their origin.
+ *
+ * failover => true: since 17 standbys of an upstream take its slot along.  One that cannot have such a slot is an error, be it met later:
+ * who asked for it counts on it.
  *
  * Needs no locks; the upstream is asked on a connection of the caller's.
  *
@@ -24,6 +27,9 @@
 
 /* Since then upstreams know the origin of a change, and leave it out. */
 #define ROSE_ORIGIN_VERSION		160000
+
+/* Since then upstreams have slots that their standbys take along. */
+#define ROSE_FAILOVER_VERSION	170000
 
 /* A warning names no more tables than that. */
 #define ROSE_WARNED_TABLES		10
@@ -50,7 +56,19 @@ rose_upstream_require_origin_here(const RoseSubscription *sub)
 }
 
 void
-rose_upstream_require_origin(WalReceiverConn *conn, const RoseSubscription *sub)
+rose_upstream_require_failover(WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	if (!sub->failover || walrcv_server_version(conn) >= ROSE_FAILOVER_VERSION)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("rose subscription \"%s\" cannot have failover with an upstream of PostgreSQL %s", sub->name, version_of(conn)),
+			 errdetail("Standbys take replication slots along since PostgreSQL 17."),
+			 errhint("Upgrade the upstream, or give the subscription failover => false.")));
+}
+
+static void
+require_origin(WalReceiverConn *conn, const RoseSubscription *sub)
 {
 	if (!sub->no_origin)
 		return;
@@ -64,9 +82,16 @@ rose_upstream_require_origin(WalReceiverConn *conn, const RoseSubscription *sub)
 	rose_upstream_require_origin_here(sub);
 }
 
-/* The upstream's oids of tables that are to be copied, as a list in SQL; NULL: there are none. */
+void
+rose_upstream_require_options(WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	require_origin(conn, sub);
+	rose_upstream_require_failover(conn, sub);
+}
+
+/* The upstream's oids of tables that are to be copied, or of this one, as a list in SQL; NULL: there are none. */
 static char *
-tables_to_copy(Oid subid)
+tables_to_copy(Oid subid, Oid only)
 {
 	StringInfoData buf;
 	ListCell   *lc;
@@ -76,7 +101,7 @@ tables_to_copy(Oid subid)
 	{
 		const RoseSubscriptionTable *table = lfirst(lc);
 
-		if (rose_subscription_table_waits(table))
+		if (OidIsValid(only) ? table->relid == only : rose_subscription_table_waits(table))
 			appendStringInfo(&buf, "%s%u", buf.len > 0 ? ", " : "", table->remote.relid);
 	}
 	return buf.len > 0 ? buf.data : NULL;
@@ -98,9 +123,9 @@ tables_with_origins(WalReceiverConn *conn, const char *relids)
 }
 
 void
-rose_upstream_warn_of_origins(WalReceiverConn *conn, const RoseSubscription *sub)
+rose_upstream_warn_of_origins(WalReceiverConn *conn, const RoseSubscription *sub, Oid only)
 {
-	char	   *relids = sub->no_origin ? tables_to_copy(sub->subid) : NULL;
+	char	   *relids = sub->no_origin ? tables_to_copy(sub->subid, only) : NULL;
 	List	   *tables = relids != NULL ? tables_with_origins(conn, relids) : NIL;
 	StringInfoData names;
 	ListCell   *lc;

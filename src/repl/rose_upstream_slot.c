@@ -3,7 +3,7 @@
  * rose_upstream_slot.c
  *	  Slots that standbys of the upstream take along (failover).
  *
- * An upstream can do so since 17.  The commands go as text: core's library here has no
+ * An upstream can do so since 17 (rose_upstream_options.c).  The commands go as text: core's library here has no
  * parameter for it before 17, and is not needed for more.  Making a slot, and changing it,
  * does not roll back.
  *
@@ -21,22 +21,6 @@
 
 #include "repl/rose_repl_internal.h"
 
-#define ROSE_FAILOVER_VERSION	170000
-
-static void
-require_failover(WalReceiverConn *conn, const RoseSubscription *sub)
-{
-	int			version = walrcv_server_version(conn);
-
-	if (version < ROSE_FAILOVER_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("rose subscription \"%s\" cannot have failover with an upstream of PostgreSQL %d.%d", sub->name,
-						version / 10000, version % 10000),
-				 errdetail("Standbys take replication slots along since PostgreSQL 17."),
-				 errhint("Upgrade the upstream, or give the subscription failover => false.")));
-}
-
 void
 rose_upstream_make_slot(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecPtr *lsn)
 {
@@ -48,7 +32,7 @@ rose_upstream_make_slot(WalReceiverConn *conn, const RoseSubscription *sub, XLog
 		rose_upstream_create_slot(conn, sub->slot_name, lsn);
 		return;
 	}
-	require_failover(conn, sub);
+	rose_upstream_require_failover(conn, sub);
 	/* its name, where it is consistent, no snapshot, the plugin */
 	if (!rose_upstream_row(conn,
 						   psprintf("CREATE_REPLICATION_SLOT \"%s\" LOGICAL pgoutput (FAILOVER, SNAPSHOT 'nothing')", sub->slot_name),
@@ -62,8 +46,7 @@ rose_upstream_set_failover(WalReceiverConn *conn, const RoseSubscription *sub)
 {
 	RoseUpstreamSlot slot;
 
-	if (sub->failover)
-		require_failover(conn, sub);
+	rose_upstream_require_failover(conn, sub);
 	if (!rose_upstream_find_slot(conn, sub->slot_name, &slot) || slot.failover == sub->failover)
 		return;
 	rose_upstream_command(conn, psprintf("ALTER_REPLICATION_SLOT \"%s\" (FAILOVER %s)", sub->slot_name, sub->failover ? "true" : "false"));

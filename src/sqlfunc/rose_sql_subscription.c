@@ -23,6 +23,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 
 #include "repl/rose_constants.h"
@@ -263,12 +264,12 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 	PG_TRY();
 	{
 		rose_upstream_identity_ask(conn, &identity);
-		rose_upstream_require_origin(conn, sub);
+		rose_upstream_require_options(conn, sub);
 		rose_upstream_check_publications(conn, sub->publications);
 		if (!create_slot)
 			rose_upstream_refuse_two_phase(conn, sub->slot_name);
 		rose_sql_add_tables(conn, sub, copy_data);
-		rose_upstream_warn_of_origins(conn, sub);
+		rose_upstream_warn_of_origins(conn, sub, InvalidOid);
 		rose_subscription_set_identity(sub->subid, &identity);
 		/* Last, as it is the one thing that does not roll back. */
 		if (create_slot)
@@ -378,11 +379,11 @@ refresh_with_upstream(const RoseSubscription *sub, const char *mapped_before, bo
 	{
 		require_known_upstream(conn, sub,
 							   "Put the connection string right, or take this upstream over with accept => 'resync'.");
-		rose_upstream_require_origin(conn, sub);
+		rose_upstream_require_options(conn, sub);
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_refresh_tables(conn, sub, mapped_before, copy_data);
-		rose_upstream_warn_of_origins(conn, sub);
+		rose_upstream_warn_of_origins(conn, sub, InvalidOid);
 	}
 	PG_FINALLY();
 	{
@@ -424,14 +425,14 @@ accept_upstream(const RoseSubscription *sub)
 
 	PG_TRY();
 	{
-		rose_upstream_require_origin(conn, sub);
+		rose_upstream_require_options(conn, sub);
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_owner_require_relids(sub, rose_partitions_tables(sub->subid));
 		rose_sql_await_tables(rose_partitions_tables(sub->subid), ShareRowExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_accept_tables(conn, rose_subscription_get(sub->subid));
 		rose_repl_accepted_at_commit(sub->subid);
-		rose_upstream_warn_of_origins(conn, sub);
+		rose_upstream_warn_of_origins(conn, sub, InvalidOid);
 		ensure_slot(conn, sub);
 	}
 	PG_FINALLY();
@@ -454,7 +455,7 @@ tell_upstream(const RoseSubscription *sub, bool failover)
 		return;
 	PG_TRY();
 	{
-		rose_upstream_require_origin(conn, sub);
+		rose_upstream_require_options(conn, sub);
 		if (failover)
 		{
 			require_known_upstream(conn, sub, "Put the connection string right.");
@@ -467,6 +468,46 @@ tell_upstream(const RoseSubscription *sub, bool failover)
 		rose_upstream_disconnect(conn);
 	}
 	PG_END_TRY();
+}
+
+/*
+ * Rows of elsewhere come with a copy.  An upstream that cannot be asked is no reason not to have the table copied when it is there
+ * again.  One that comes from a dump has none.
+ */
+static void
+warn_of_resync(const RoseSubscription *sub, Oid relid)
+{
+	struct WalReceiverConn *volatile conn = NULL;
+	MemoryContext context = CurrentMemoryContext;
+
+	if (!sub->no_origin || sub->conninfo == NULL)
+		return;
+	PG_TRY();
+	{
+		conn = rose_upstream_connect(sub);
+		rose_upstream_warn_of_origins(conn, sub, relid);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		if (conn != NULL)
+			rose_upstream_disconnect(conn);
+		conn = NULL;
+		MemoryContextSwitchTo(context);
+		edata = CopyErrorData();
+		if (edata->sqlerrcode != ERRCODE_CONNECTION_FAILURE)
+			PG_RE_THROW();
+		FlushErrorState();
+		ereport(WARNING,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("table \"%s\" of rose subscription \"%s\" is copied with rows that may have an origin, though it has origin \"%s\"",
+						get_rel_name(relid), sub->name, ROSE_ORIGIN_NONE),
+				 errdetail("The upstream could not be asked whether other subscriptions write to it: %s", edata->message)));
+	}
+	PG_END_TRY();
+	if (conn != NULL)
+		rose_upstream_disconnect(conn);
 }
 
 /* One that comes from a dump has no connection string until it is given one. */
@@ -592,6 +633,7 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 	{
 		(void) rose_sql_require_table(sub, rose_subscription_tables(sub->subid), PG_GETARG_OID(ALTER_RESYNC));
 		rose_owner_require_relids(sub, rose_target_tables_of(PG_GETARG_OID(ALTER_RESYNC)));
+		warn_of_resync(sub, PG_GETARG_OID(ALTER_RESYNC));
 		rose_sql_await_tables(list_make1_oid(PG_GETARG_OID(ALTER_RESYNC)), ShareRowExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_resync_table(rose_subscription_get(sub->subid), PG_GETARG_OID(ALTER_RESYNC));

@@ -195,7 +195,44 @@ down("$parts USING rose; CREATE TABLE alone (id int PRIMARY KEY) USING rose");
 says(q{SELECT rose.alter_subscription('a', refresh => true)}, qr/DETAIL:  On the upstream, other subscriptions write to: public\.w\.\n/, 'a partition that is subscribed with counts, and tables that were copied before do not');
 down("SELECT rose.wait_for_sync('a', $timeout)");
 says(q{SELECT rose.alter_subscription('a', accept => 'resync')}, qr/DETAIL:  On the upstream, other subscriptions write to: public\.t, public\.w\.\n/, 'all that is copied anew');
-down("SELECT rose.drop_subscription('$_')") foreach qw(a b c);
+down("SELECT rose.wait_for_sync('a', $timeout)");
+
+# ---- one table that is copied again; an upstream that is away; tables of an ordinary role ----
+my $resync = q{SELECT rose.alter_subscription('a', resync => '%s')};
+sub writes_to { my ($table) = @_; return qr/WARNING:  .*subscription "\w+" has origin "none".*DETAIL:  On the upstream, other subscriptions write to: public\.$table\.\n/s }
+says(sprintf($resync, 't'), writes_to('t'), 'a table that is copied again');
+says(sprintf($resync, 'w'), writes_to('w'), '... a partitioned one, and no other that still waits');
+unlike(error_of($replica, sprintf $resync, 'alone'), qr/WARNING/, '... one that nobody writes to');
+unlike(error_of($replica, q{SELECT rose.alter_subscription('c', resync => 'c.t')}), qr/WARNING/, '... of one that takes all');
+down("SELECT rose.wait_for_sync('$_', $timeout)") foreach qw(a c);
+says("SELECT rose.alter_subscription('a', conninfo => 'host=/nowhere', resync => 't')", qr/WARNING:  08006: table "t" of rose subscription "a" is copied with rows that may have an origin.*DETAIL:  The upstream could not be asked .*: .*could not connect/s, 'an upstream that is away');
+is(down(q{SELECT state FROM rose.stat_subscription_tables WHERE relid = 't'::regclass}), 'init', '... the table is copied when it is back');
+says("SELECT rose.alter_subscription('a', conninfo => \$\$$conninfo\$\$, resync => 't')", writes_to('t'), '... as it is');
+down("SELECT rose.wait_for_sync('a', $timeout)");
+
+up(q{CREATE ROLE rep LOGIN REPLICATION PASSWORD 'open sesame'; GRANT SELECT ON t, w, alone TO rep});
+my $hba = $upstream->data_dir . '/pg_hba.conf';
+my $rules = slurp_file($hba);
+unlink $hba;
+append_to_file($hba, "local all rep scram-sha-256\n$rules");
+$upstream->reload;
+down("CREATE ROLE alice LOGIN; GRANT USAGE ON FOREIGN DATA WRAPPER rose_subscription TO alice; CREATE SCHEMA d AUTHORIZATION alice; SET ROLE alice; CREATE TABLE d.t (id int PRIMARY KEY, v text) USING rose; CREATE TABLE d.w (id int PRIMARY KEY) USING rose; CREATE TABLE d.alone (id int PRIMARY KEY) USING rose");
+sub alice { my ($sql) = @_; my ($out, $err); $replica->psql('postgres', "\\set VERBOSITY verbose\n$sql", extra_params => [ '-U', 'alice' ], stdout => \$out, stderr => \$err); return $out . $err }
+like(alice("SELECT rose.create_subscription('d', \$\$$conninfo user=rep password='open sesame'\$\$, '{p}', origin => 'none', tables => '{\"public.*\": \"d.*\"}')"), writes_to('t, public\.w'), 'an ordinary role is warned');
+down("SELECT rose.wait_for_sync('d', $timeout)");
+up(q{INSERT INTO t VALUES (200, 'here')});
+up("$origin INSERT INTO t VALUES (201, 'elsewhere')");
+wait_for_apply($upstream, $replica, undef, $_) foreach qw(a c d);
+is(down("SELECT string_agg(id::text, ' ' ORDER BY id) FROM $_->[0] WHERE id >= 200"), $_->[1], "$_->[0]: each subscription of one upstream gets what it wants") foreach [ 't', '200' ], [ 'c.t', '200 201' ], [ 'd.t', '200' ];
+like(alice(q{SELECT rose.alter_subscription('d', resync => 'd.t')}), writes_to('t'), '... when she has a table copied again');
+down("SELECT rose.wait_for_sync('d', $timeout)");
+is(down(q{SELECT string_agg(id::text, ' ' ORDER BY id) FROM d.t WHERE id >= 200}), '200 201', '... with all rows, as it was said');
+is(alice(q{SELECT rose.alter_subscription('d', origin => 'any')}), '', 'she may alter it');
+up("$origin INSERT INTO t VALUES (202, 'elsewhere')");
+wait_for_apply($upstream, $replica, undef, 'd');
+is(down(q{SELECT string_agg(id::text, ' ' ORDER BY id) FROM d.t WHERE id >= 200}), '200 201 202', '... and has all then');
+like(alice(q{SELECT rose.alter_subscription('a', origin => 'any')}), qr/ERROR:  42501/, 'but not those of others');
+down("SELECT rose.drop_subscription('$_')") foreach qw(a b c d);
 up("DROP SUBSCRIPTION $_") foreach qw(from_second from_partition);
 $second->safe_psql('postgres', 'DROP SUBSCRIPTION from_first');
 
