@@ -367,8 +367,8 @@ down("CREATE TABLE late (id int PRIMARY KEY, v text CHECK (v <> 'bad')) USING ro
 $proxy = RoseProxy->new($replica->basedir, $upstream->port, $upstream->host, $upstream->port, sub {
 	my ($data) = @_;
 
-	if (-e $late) { $data =~ s/(w.{24}B.{8}).{8}/$1\x80\0\0\0\0\0\0\x01/gs }		# when it commits
-	else { $data =~ s/(w.{24}B).{8}/$1\xff\xff\xff\xff\xff\xff\xff\xf0/gs }		# where
+	if (-e $late) { $data =~ s/(d\0\0..w.{24}B.{8}).{8}/$1\x80\0\0\0\0\0\0\x01/gs }		# when it commits
+	else { $data =~ s/(d\0\0..w.{24}B).{8}/$1\xff\xff\xff\xff\xff\xff\xff\xf0/gs }		# where
 	return $data;
 });
 is(as('alice', create('late', $through, 'p_late', q(, on_error => 'pause'))), '', 'an upstream at the end of all positions');
