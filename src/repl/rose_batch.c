@@ -106,12 +106,14 @@ rose_batch_commit(void)
 	rose_apply.progress.applied_lsn = rose_apply.batch.reached_lsn;
 	rose_apply.progress.last_commit = rose_apply.batch.reached;
 	rose_apply.progress.batches++;
+	/* who waits for the position finds them counted; raise no error */
+	rose_relmap_flush_counts(true);
+	rose_conflicts_keep();
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 	rose_realtime_note_ended(&rose_apply.shared->realtime);
 	RESUME_INTERRUPTS();
 
-	rose_relmap_flush_counts(true);
-	rose_conflicts_end_batch(true);
+	rose_conflicts_report();
 	rose_repl_stats_report(rose_apply.remote.durable_at_once);
 	learn_cost(begun);
 	MemoryContextSwitchTo(rose_apply.message_context);
@@ -175,7 +177,7 @@ rose_batch_abort(void)
 	rose_apply.batch.reached_lsn = rose_apply.progress.applied_lsn;
 	rose_apply.batch.reached = rose_apply.progress.last_commit;
 	rose_relmap_flush_counts(false);
-	rose_conflicts_end_batch(false);
+	rose_conflicts_forget();
 	rose_relmap_forget();
 	MemoryContextSwitchTo(rose_apply.message_context);
 }

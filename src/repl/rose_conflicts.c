@@ -34,6 +34,7 @@ typedef struct FoundConflicts
 	char		nspname[NAMEDATALEN];	/* here */
 	char		relname[NAMEDATALEN];
 	RoseReplConflicts found;
+	uint64		unreported;		/* to be reported now; 0: not yet */
 } FoundConflicts;
 
 static MemoryContext context = NULL;	/* of the list; NULL before the first conflict */
@@ -240,9 +241,23 @@ rose_conflict_name(RoseConflictKind kind)
 	return NULL;
 }
 
+void
+rose_conflicts_keep(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		FoundConflicts *table = lfirst(lc);
+
+		if (!rose_repl_add_conflicts(rose_apply.sub->subid, table->relid, &table->found, &table->unreported))
+			table->unreported = 0;
+	}
+}
+
 /* The text of it is PostgreSQL 18's. */
 static void
-report(const FoundConflicts *table, uint64 unreported)
+report(const FoundConflicts *table)
 {
 	const RoseReplConflict *last = &table->found.last;
 
@@ -250,11 +265,11 @@ report(const FoundConflicts *table, uint64 unreported)
 			(errmsg("conflict detected on relation \"%s.%s\": conflict=%s",
 					table->nspname, table->relname, rose_conflict_name(last->kind)),
 			 errdetail("Key %s, changed by the upstream transaction committed at %X/%X.  The change was applied.  It is the last of " UINT64_FORMAT " conflicts of the table that rose subscription \"%s\" has not reported yet.",
-					   last->key, LSN_FORMAT_ARGS(last->lsn), unreported, rose_apply.sub->name)));
+					   last->key, LSN_FORMAT_ARGS(last->lsn), table->unreported, rose_apply.sub->name)));
 }
 
 void
-rose_conflicts_end_batch(bool keep)
+rose_conflicts_report(void)
 {
 	ListCell   *lc;
 
@@ -262,12 +277,19 @@ rose_conflicts_end_batch(bool keep)
 		return;
 	foreach(lc, tables)
 	{
-		FoundConflicts *table = lfirst(lc);
-		uint64		unreported;
+		const FoundConflicts *table = lfirst(lc);
 
-		if (keep && rose_repl_add_conflicts(rose_apply.sub->subid, table->relid, &table->found, &unreported))
-			report(table, unreported);
+		if (table->unreported > 0)
+			report(table);
 	}
+	rose_conflicts_forget();
+}
+
+void
+rose_conflicts_forget(void)
+{
+	if (likely(tables == NIL))
+		return;
 	tables = NIL;
 	MemoryContextReset(context);
 }

@@ -30,7 +30,9 @@ extern void rose_conflicts_note_rows(const RoseReplTarget *target, const RoseBli
 /* The change at hand found no row, and nothing is written. */
 extern void rose_conflicts_note_missing(const RoseReplTarget *target, const Datum *key);
 
-/* The batch has committed (keep), or was given up. */
-extern void rose_conflicts_end_batch(bool keep);
+/* The batch has committed: what it has found is seen from now on (raises no error), and is in the log; or it was given up. */
+extern void rose_conflicts_keep(void);
+extern void rose_conflicts_report(void);
+extern void rose_conflicts_forget(void);
 
 #endif							/* ROSE_CONFLICTS_H */
