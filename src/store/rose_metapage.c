@@ -340,7 +340,7 @@ rose_meta_set_fed_by(Relation rel, Oid fed_by, Oid logged_by)
 	rose_meta_update_init_fork(rel);
 }
 
-/* A table that is copied is permanent: there is no init fork. */
+/* A snapshot of before is none of after a crash: an init fork need not know. */
 void
 rose_meta_set_copied_by(Relation rel, uint64 copied_by)
 {

@@ -30,6 +30,8 @@
  *
  * All are transactional, because a new file is.  Rows that the transaction's
  * latest snapshot does not see are not copied, as in other rewrites of ALTER TABLE.
+ * But those are known to show an empty table to snapshots of before, and a heap table that gets another
+ * primary key is not rewritten: so such snapshots may not read the new file (rose_copied.h).
  *
  * Locking.  A new file needs AccessExclusiveLock.  Whoever makes or drops a primary key
  * holds it, but for the partitions of a table that gets one: these are locked against
@@ -64,6 +66,7 @@
 #include "store/rose_file_name.h"
 #include "store/rose_metapage.h"
 #include "lsm/tree/rose_adopt.h"
+#include "lsm/tree/rose_copied.h"
 #include "lsm/tree/rose_duplicate_key.h"
 #include "lsm/tree/rose_relation.h"
 #include "lsm/merge/rose_resort.h"
@@ -355,6 +358,21 @@ make_file_with_key(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, const
 		rose_meta_set_fed_by(rel, old->fed_by, old->logged_by);
 }
 
+/*
+ * The same for rows that become this transaction's.  Who does not see it saw rows, or none that anybody
+ * remembers.  A temporary table is read by its session alone, whose snapshots see what it has done.
+ */
+static void
+make_file_for_rows(Relation rel, int nkeys, const RoseKeyColumnDisk *keys, const RoseMetaInfo *old)
+{
+	bool		had_rows = !is_empty(rose_tree_open_any_order(rel));
+
+	make_file_with_key(rel, nkeys, keys, old);
+	if (had_rows && rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP)
+		rose_copied_note(rose_tree_open(rel));
+	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
+}
+
 /* The rows go one by one.  See below. */
 static uint64
 rewrite_rows(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *keys, const RoseMetaInfo *old)
@@ -369,8 +387,7 @@ rewrite_rows(Relation rel, Relation index, int nkeys, const RoseKeyColumnDisk *k
 		collect_rows(rel, &sorter, nkeys, keys);
 	if (sorter.sort)
 		tuplesort_performsort(sorter.sort);
-	make_file_with_key(rel, nkeys, keys, old);
-	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
+	make_file_for_rows(rel, nkeys, keys, old);
 	nrows = load_rows(rel, index, &sorter);
 	sorter_end(&sorter);
 	return nrows;
@@ -397,8 +414,7 @@ rewrite_with_key(Relation rel, Relation index, int nkeys, const RoseKeyColumnDis
 	if (columns == NULL)
 		return rewrite_rows(rel, index, nkeys, keys, &old_info);
 	rose_rekey_columns_collect(columns, rel);
-	make_file_with_key(rel, nkeys, keys, &old_info);
-	rose_rekey_note(ROSE_REKEY_REKEYED, RelationGetRelid(rel));
+	make_file_for_rows(rel, nkeys, keys, &old_info);
 	nrows = rose_rekey_columns_load(columns, rel, index);
 	rose_rekey_columns_end(columns);
 	return nrows;

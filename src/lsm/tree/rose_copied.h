@@ -3,8 +3,9 @@
  * rose_copied.h
  *	  Files into which all rows of a table were copied anew.
  *
- * Such a file has taken the place of one with other rows.  All that is in it was written by one transaction, or later: who
- * does not see that transaction would see an empty table, where his snapshot has rows.  So the file says which one it was,
+ * Such a file has taken the place of one with other rows, or with the same ones in the order of another key.  All that is
+ * in it was written by one transaction, or later: who does not see that transaction would see an empty table, where his
+ * snapshot has rows.  So the file says which one it was,
  * and a snapshot that does not see it may not read the file, nor those of the table's indexes.
  *
  *-------------------------------------------------------------------------
@@ -27,8 +28,8 @@ rose_copied_require(RoseTree *tree, const RoseVisibility *vis)
 }
 
 /*
- * It is the current transaction.  REQUIRES: nobody else can open the file before it has committed, and it is of a permanent
- * table.
+ * It is the current transaction.  REQUIRES: nobody else can open the file before it has committed, and it is of no temporary
+ * table.  Of an unlogged one a crash leaves no rows, and no snapshot either: its init fork does not say it.
  */
 extern void rose_copied_note(RoseTree *tree);
 
