@@ -32,7 +32,8 @@ LOG_TAIL=60
 DIGEST_LINES=24
 TEST_JOBS=${TEST_JOBS:-$(($(nproc) + 1))}
 LONG_FILES=(read_columns.pl crash_replica.pl sql_differential.pl repl_indexes.pl ddl_altered_undone.pl crash_stop_points.pl
-	store_tail_segments.pl read_long_reader.pl sql_indexes.pl temp_differential.pl tree_index_random.pl scan_types.pl repl_upstream_ddl.pl repl_disturbed.pl)
+	store_tail_segments.pl read_long_reader.pl sql_indexes.pl temp_differential.pl tree_index_random.pl scan_types.pl repl_upstream_ddl.pl repl_disturbed.pl
+	scan_replica.pl scan_group_tapes.pl)
 # TAP files that wait for most of their time, for what a server does in seconds and minutes: one of them runs beside the others
 WAITING_FILES=(worker_left_merges.pl merge_shared_pass.pl worker_rests.pl tree_idle_tables.pl repl_idle_locks.pl worker_for_all.pl worker_helpers.pl worker_other_order.pl repl_stats.pl
 	repl_epoch_in_flight.pl repl_on_error.pl repl_pause.pl worker_ends.pl worker_pauses.pl worker_small_tables.pl repl_monitor_hangs.pl repl_lag.pl
