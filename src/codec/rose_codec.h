@@ -260,6 +260,12 @@ struct RoseCodec
 	/* Bounds of the values that the encoding tells; NULL if it does not. */
 	bool		(*bounds) (const RoseSegment *seg, int64 *min, int64 *max);
 
+	/*
+	 * Least and greatest of values [from, from + n), n > 0, as signed words, without making each of them.  False: they are not known so.
+	 * NULL: they never are.
+	 */
+	bool		(*extremes) (const RoseSegment *seg, int from, int n, int64 *min, int64 *max);
+
 	/* If not 0: items that are multiples of this are had most cheaply. */
 	int			restart;
 

@@ -25,6 +25,9 @@
 
 #define ANCHOR_INTERVAL		64
 
+/* Of values that begin anew more often all are looked at for the extremes. */
+#define MAX_CUTS			16
+
 static inline int
 anchor_count(int n)
 {
@@ -149,6 +152,81 @@ delta_decode(const RoseSegment *seg, int from, int n, int64 *values)
 		values[i] = last = rose_wrap_add(last, values[i]);
 }
 
+/*
+ * Where values begin anew: at differences that are not in the frame, among values (from, from + n).  Returns how many there are, or a number
+ * above MAX_CUTS.
+ */
+static int
+find_cuts(const RoseSegment *seg, int from, int n, int *cuts)
+{
+	const RosePositions *positions = &seg->packed.positions;
+	int			ncuts = 0;
+
+	if (seg->packed.nwide > 0)
+	{
+		int			bucket = (from + 1) >> positions->shift;
+
+		for (int k = rose_positions_rank(positions, from + 1); k < seg->packed.nwide; k++)
+		{
+			int			position = rose_positions_next(positions, k, &bucket);
+
+			if (position >= from + n)
+				break;
+			if (ncuts == MAX_CUTS)
+				return MAX_CUTS + 1;
+			cuts[ncuts++] = position;
+		}
+	}
+	if (seg->patches.n > 0)
+		ncuts += rose_patches_among(&seg->patches, from + 1, n - 1, cuts + ncuts, MAX_CUTS - ncuts);
+	return ncuts;
+}
+
+static int
+compare_cuts(const void *a, const void *b)
+{
+	return *(const int *) a - *(const int *) b;
+}
+
+/*
+ * Between cuts no difference is below 0, so values do not fall, unless they wrap: so the extremes are at the ends.
+ */
+static bool
+delta_extremes(const RoseSegment *seg, int from, int n, int64 *min, int64 *max)
+{
+	int			cuts[MAX_CUTS + 1];
+	int			ncuts;
+	int64		least;
+	int64		rise;
+	int			at = from;
+
+	if (!rose_packed_narrow_bounds(&seg->packed, &least, &rise) || least < 0)
+		return false;
+	ncuts = find_cuts(seg, from, n, cuts);
+	if (ncuts > MAX_CUTS || (ncuts + 1) * ANCHOR_INTERVAL > n)
+		return false;
+	qsort(cuts, ncuts, sizeof(int), compare_cuts);
+	cuts[ncuts] = from + n;
+	*min = PG_INT64_MAX;
+	*max = PG_INT64_MIN;
+	for (int i = 0; i <= ncuts; i++)
+	{
+		int64		first;
+		int64		end;
+
+		/* on a bad page cuts may be anywhere */
+		if (cuts[i] <= at || cuts[i] > from + n)
+			continue;
+		first = delta_get(seg, at);
+		if (__builtin_mul_overflow(rise, cuts[i] - at, &end) || __builtin_add_overflow(first, end, &end))
+			return false;
+		*min = Min(*min, first);
+		*max = Max(*max, delta_get(seg, cuts[i] - 1));
+		at = cuts[i];
+	}
+	return true;
+}
+
 static int
 delta_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
@@ -189,5 +267,6 @@ const RoseCodec rose_codec_delta = {
 	.get = delta_get,
 	.decode = delta_decode,
 	.lower_bound = delta_lower_bound,
+	.extremes = delta_extremes,
 	.check = rose_packed_check,
 };

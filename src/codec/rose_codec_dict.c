@@ -23,6 +23,9 @@
 /* Bytes before the entries, with the count at its longest. */
 #define DICT_HEADER_SIZE	(1 + 2)
 
+/* Codes looked at together for their extremes. */
+#define EXTREMES_CHUNK		256
+
 /* Up to so many entries are put in order by comparing each with each, which needs no branches. */
 #define MAX_COUNTED			128
 
@@ -223,6 +226,31 @@ dict_bounds(const RoseSegment *seg, int64 *min, int64 *max)
 	return *min <= *max;
 }
 
+/* Codes sort as values do. */
+static bool
+dict_extremes(const RoseSegment *seg, int from, int n, int64 *min, int64 *max)
+{
+	uint64		codes[EXTREMES_CHUNK];
+	uint32		high = 0;
+	uint32		low = PG_UINT32_MAX;
+
+	for (int done = 0; done < n; done += EXTREMES_CHUNK)
+	{
+		int			m = Min(n - done, EXTREMES_CHUNK);
+		uint32		chunk_high;
+		uint32		chunk_low;
+		int			nzeros;
+
+		rose_bitpack_read(seg->codes, seg->code_width, from + done, m, codes);
+		rose_kernel_narrow_bounds(codes, m, &chunk_high, &chunk_low, &nzeros);
+		high = Max(high, chunk_high);
+		low = Min(low, nzeros > 0 ? 0 : chunk_low);
+	}
+	*min = entry_at(seg, low);
+	*max = entry_at(seg, high);
+	return true;
+}
+
 static const char *
 dict_check(RoseSegment *seg)
 {
@@ -256,5 +284,6 @@ const RoseCodec rose_codec_dict = {
 	.decode = dict_decode,
 	.lower_bound = rose_codec_lower_bound,
 	.bounds = dict_bounds,
+	.extremes = dict_extremes,
 	.check = dict_check,
 };

@@ -126,6 +126,12 @@ frame_bounds(const RoseSegment *seg, int64 *min, int64 *max)
 	return true;
 }
 
+static bool
+frame_extremes(const RoseSegment *seg, int from, int n, int64 *min, int64 *max)
+{
+	return rose_packed_extremes(&seg->packed, &seg->patches, from, n, min, max);
+}
+
 const RoseCodec rose_codec_frame = {
 	.id = ROSE_CODEC_FRAME,
 	.name = "frame",
@@ -141,6 +147,7 @@ const RoseCodec rose_codec_frame = {
 	.decode = frame_decode,
 	.lower_bound = frame_lower_bound,
 	.bounds = frame_bounds,
+	.extremes = frame_extremes,
 	.check = rose_packed_check,
 };
 
@@ -201,6 +208,12 @@ constant_bounds(const RoseSegment *seg, int64 *min, int64 *max)
 	return true;
 }
 
+static bool
+constant_extremes(const RoseSegment *seg, int from, int n, int64 *min, int64 *max)
+{
+	return constant_bounds(seg, min, max);
+}
+
 static const char *
 constant_check(RoseSegment *seg)
 {
@@ -218,5 +231,6 @@ const RoseCodec rose_codec_constant = {
 	.runs = constant_runs,
 	.lower_bound = constant_lower_bound,
 	.bounds = constant_bounds,
+	.extremes = constant_extremes,
 	.check = constant_check,
 };

@@ -385,6 +385,26 @@ rle_runs(const RoseSegment *seg, int from, int n, int max_runs, int64 *values, u
 	return nruns;
 }
 
+/* Those of the runs. */
+static bool
+rle_extremes(const RoseSegment *seg, int from, int n, int64 *min, int64 *max)
+{
+	int64		run_values[RUNS_DECODED];
+	int			run = find_run(seg, from);
+	int			last = find_run(seg, from + n - 1);
+
+	*min = *max = run_value(seg, last);
+	while (run < last)
+	{
+		int			m = Min(last - run, RUNS_DECODED);
+
+		read_run_values(seg, run, m, run_values);
+		rose_kernel_bounds(run_values, m, min, max);
+		run += m;
+	}
+	return true;
+}
+
 static int
 rle_lower_bound(const RoseSegment *seg, int lo, int hi, int64 value)
 {
@@ -447,6 +467,7 @@ const RoseCodec rose_codec_rle = {
 	.get = rle_get,
 	.decode = rle_decode,
 	.runs = rle_runs,
+	.extremes = rle_extremes,
 	.lower_bound = rle_lower_bound,
 	.check = rle_check,
 };

@@ -41,6 +41,29 @@ rose_kernel_bounds(const int64 *x, int n, int64 *low, int64 *high)
 	*high = max;
 }
 
+/* The least one is that whose negative is the greatest, without signs; that of zero is zero. */
+ROSE_VECTORIZED void
+rose_kernel_narrow_bounds(const uint64 *x, int n, uint32 *high, uint32 *low, int *nzeros)
+{
+	uint32		max = 0;
+	uint32		max_negative = 0;
+	uint32		zeros = 0;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		uint32		value = (uint32) x[i];
+		uint32		negative = -value;
+
+		max = value > max ? value : max;
+		max_negative = negative > max_negative ? negative : max_negative;
+		zeros += value == 0;
+	}
+	*high = max;
+	*low = -max_negative;
+	*nzeros = (int) zeros;
+}
+
 ROSE_VECTORIZED int
 rose_kernel_changes(const int64 *x, int n)
 {

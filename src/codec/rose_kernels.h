@@ -19,6 +19,11 @@
 /* Widen [*low, *high] by x[0 .. n). */
 extern void rose_kernel_bounds(const int64 *x, int n, int64 *low, int64 *high);
 
+/*
+ * Of x[0 .. n), none of which has more than 32 bits: the greatest, the least but for zeros (0: all are), and how many are zero.
+ */
+extern void rose_kernel_narrow_bounds(const uint64 *x, int n, uint32 *high, uint32 *low, int *nzeros);
+
 /* How many of x[1 .. n) differ from the one before. */
 extern int	rose_kernel_changes(const int64 *x, int n);
 

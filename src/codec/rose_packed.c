@@ -19,6 +19,10 @@
 /* Values packed at a time; in any width that makes whole words. */
 #define BLOCK_SIZE		1024
 
+/* Values looked at together for their extremes, and what the narrow ones are no wider than. */
+#define EXTREMES_CHUNK		256
+#define MAX_EXTREMES_WIDTH	32
+
 /* ---- Writing ---- */
 
 static int
@@ -337,6 +341,87 @@ add_frame_bounds(int64 base, int64 step, int width, int64 *min, int64 *max)
 	*min = Min(*min, base);
 	*max = Max(*max, rose_wrap_add(base, rose_wrap_mul(step, (int64) largest)));
 	return true;
+}
+
+bool
+rose_packed_narrow_bounds(const RosePackedWords *packed, int64 *min, int64 *max)
+{
+	*min = PG_INT64_MAX;
+	*max = PG_INT64_MIN;
+	return add_frame_bounds(packed->base, packed->step, packed->width, min, max);
+}
+
+/* Widen [*min, *max] by wide values [from, to). */
+static void
+add_wide_extremes(const RosePackedWords *packed, int from, int to, int64 *min, int64 *max)
+{
+	uint64		chunk[EXTREMES_CHUNK];
+
+	for (; from < to; from += EXTREMES_CHUNK)
+	{
+		int			m = Min(to - from, EXTREMES_CHUNK);
+
+		rose_bitpack_read(packed->wide_bits, packed->wide_width, from, m, chunk);
+		rose_kernel_add_frame(chunk, m, (uint64) packed->wide_base, (uint64) packed->step);
+		rose_kernel_bounds((const int64 *) chunk, m, min, max);
+	}
+}
+
+/*
+ * The same by those of x[from .. from + n) that are in the narrow frame, all but nothers, whose places are 0 in the packed values, as those of the
+ * least ones may be: these are there if there are more zeros than others.
+ */
+static void
+add_narrow_extremes(const RosePackedWords *packed, int from, int n, int nothers, int64 *min, int64 *max)
+{
+	uint64		chunk[EXTREMES_CHUNK];
+	uint32		high = 0;
+	uint32		low = 0;
+	int			nzeros = 0;
+
+	for (int done = 0; done < n; done += EXTREMES_CHUNK)
+	{
+		int			m = Min(n - done, EXTREMES_CHUNK);
+		uint32		chunk_high;
+		uint32		chunk_low;
+		int			chunk_zeros;
+
+		rose_bitpack_read(packed->bits, packed->width, from + done, m, chunk);
+		rose_kernel_narrow_bounds(chunk, m, &chunk_high, &chunk_low, &chunk_zeros);
+		high = Max(high, chunk_high);
+		low = low == 0 || (chunk_low > 0 && chunk_low < low) ? chunk_low : low;
+		nzeros += chunk_zeros;
+	}
+	if (nzeros > nothers)
+		low = 0;
+	*min = Min(*min, rose_wrap_add(packed->base, rose_wrap_mul(packed->step, low)));
+	*max = Max(*max, rose_wrap_add(packed->base, rose_wrap_mul(packed->step, high)));
+}
+
+bool
+rose_packed_extremes(const RosePackedWords *packed, const RosePatches *patches, int from, int n,
+					 int64 *min, int64 *max)
+{
+	int			wide = 0;
+	int			wide_end = 0;
+	int			nothers;
+
+	if (packed->width > MAX_EXTREMES_WIDTH || !rose_packed_bounds(packed, min, max))
+		return false;
+	*min = PG_INT64_MAX;
+	*max = PG_INT64_MIN;
+	if (packed->nwide > 0)
+	{
+		wide = rose_positions_rank(&packed->positions, from);
+		wide_end = Max(rose_positions_rank(&packed->positions, from + n), wide);
+		add_wide_extremes(packed, wide, wide_end, min, max);
+	}
+	nothers = wide_end - wide;
+	if (patches->n > 0)
+		nothers += rose_patches_extremes(patches, from, n, min, max);
+	if (nothers < n)
+		add_narrow_extremes(packed, from, n, nothers, min, max);
+	return *min <= *max;
 }
 
 bool

@@ -170,6 +170,15 @@ rose_packed_get(const RosePackedWords *packed, int i)
 	return rose_packed_narrow(packed, i);
 }
 
+/*
+ * Least and greatest of x[from .. from + n), n > 0, patches included, which are x here; false if they are only known by decoding.
+ */
+extern bool rose_packed_extremes(const RosePackedWords *packed, const RosePatches *patches, int from, int n,
+								 int64 *min, int64 *max);
+
+/* Bounds of those x that are neither wide nor patches; false if they cannot be told. */
+extern bool rose_packed_narrow_bounds(const RosePackedWords *packed, int64 *min, int64 *max);
+
 /* Bounds of x, but for patches; false if they cannot be told. */
 extern bool rose_packed_bounds(const RosePackedWords *packed, int64 *min, int64 *max);
 

@@ -149,6 +149,44 @@ rose_patches_bounds(const RosePatches *patches, int64 *min, int64 *max)
 	}
 }
 
+int
+rose_patches_extremes(const RosePatches *patches, int from, int n, int64 *min, int64 *max)
+{
+	int			first = first_patch(patches, from);
+	int			k;
+
+	for (k = first; k < patches->n; k++)
+	{
+		int			position = position_at(patches, k);
+		int64		value = value_at(patches, k);
+
+		if (position < from || position - from >= n)
+			break;
+		*min = Min(*min, value);
+		*max = Max(*max, value);
+	}
+	return k - first;
+}
+
+int
+rose_patches_among(const RosePatches *patches, int from, int n, int *positions, int most)
+{
+	int			first = first_patch(patches, from);
+	int			k;
+
+	for (k = first; k < patches->n; k++)
+	{
+		int			position = position_at(patches, k);
+
+		if (position < from || position - from >= n)
+			break;
+		if (k - first >= most)
+			return most + 1;
+		positions[k - first] = position;
+	}
+	return k - first;
+}
+
 const char *
 rose_patches_check(const RosePatches *patches, int nvalues)
 {

@@ -75,6 +75,12 @@ extern int64 rose_patches_sum(const RosePatches *patches, int from, int to, int6
 /* Widen [*min, *max] by all patches. */
 extern void rose_patches_bounds(const RosePatches *patches, int64 *min, int64 *max);
 
+/* Widen [*min, *max] by those of values [from, from + n) that are patched; returns how many are. */
+extern int	rose_patches_extremes(const RosePatches *patches, int from, int n, int64 *min, int64 *max);
+
+/* Which of values [from, from + n) are patched, in ascending order; returns how many are, or a number above 'most', which there is room for. */
+extern int	rose_patches_among(const RosePatches *patches, int from, int n, int *positions, int most);
+
 /* Positions ascend and are below nvalues.  Returns NULL, or what is wrong. */
 extern const char *rose_patches_check(const RosePatches *patches, int nvalues);
 

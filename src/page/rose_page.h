@@ -256,6 +256,11 @@ extern int	rose_page_runs(RosePageReader *reader, int col, int from, int n, int 
 						   int64 *values, uint16 *starts);
 
 /*
+ * Least and greatest of slots [from, from + n), n > 0, of a column of kind INT, in signed order, if none is NULL.  False: there may be one.
+ */
+extern bool rose_page_extremes(RosePageReader *reader, int col, int from, int n, int64 *min, int64 *max);
+
+/*
  * The values of slots [from, from + n), n > 0, of a column by reference, as entries of a dictionary, if the page has them so, none is NULL, and
  * the entries, of which there are *nentries, are no more than the values: codes[i] is the number of from + i's.  NULL: it has not.
  */

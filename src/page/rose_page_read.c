@@ -16,6 +16,7 @@
 #include "utils/memutils.h"
 
 #include "codec/rose_items.h"
+#include "codec/rose_kernels.h"
 #include "page/rose_page_read.h"
 
 /* Words decoded at a time. */
@@ -407,6 +408,31 @@ rose_page_runs(RosePageReader *reader, int col, int from, int n, int max_runs, i
 		segment->codec == NULL || segment->codec->runs == NULL)
 		return 0;
 	return segment->codec->runs(segment, from, n, max_runs, values, starts);
+}
+
+bool
+rose_page_extremes(RosePageReader *reader, int col, int from, int n, int64 *min, int64 *max)
+{
+	RoseColumnReader *column = get_column(reader, col);
+	RoseSegment *segment = &column->segment;
+	int64		chunk[CHUNK_SIZE];
+
+	check_range(reader, from, n);
+	if (n <= 0 || column->nulls.form != ROSE_NULLS_NONE || from + n > segment->n ||
+		segment->codec == NULL || segment->desc->kind != ROSE_COLUMN_INT)
+		return false;
+	if (segment->codec->extremes != NULL && segment->codec->extremes(segment, from, n, min, max))
+		return true;
+	*min = PG_INT64_MAX;
+	*max = PG_INT64_MIN;
+	for (int done = 0; done < n; done += CHUNK_SIZE)
+	{
+		int			m = Min(CHUNK_SIZE, n - done);
+
+		segment->codec->decode(segment, from + done, m, chunk);
+		rose_kernel_bounds(chunk, m, min, max);
+	}
+	return true;
 }
 
 const Datum *

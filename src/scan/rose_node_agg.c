@@ -41,6 +41,7 @@ typedef struct AggColumn
 	RoseNodeExpr *expr;			/* or NULL; with neither, rows that the filter leaves are counted */
 	int			length;			/* of a column's value; -1: it is by reference */
 	RoseNodeExpr *filter;		/* or NULL */
+	bool		needs_values;	/* more than extremes, by one of the states */
 } AggColumn;
 
 typedef struct RoseNodeAgg
@@ -101,6 +102,7 @@ add_column(RoseNodeAgg *agg, RoseNodeAggKind kind, const Node *argument, RoseNod
 	column->expr = expr;
 	column->filter = filter;
 	column->length = -1;
+	column->needs_values = attno == 0 || filter != NULL;
 	if (attno > 0 && TupleDescAttr(desc, attno - 1)->attbyval)
 		column->length = TupleDescAttr(desc, attno - 1)->attlen;
 	return agg->ncolumns++;
@@ -127,6 +129,7 @@ add_state(RoseNodeAgg *agg, const Aggref *aggref)
 	if (state->kind != ROSE_AGG_COUNT && agg->columns[state->column].expr != NULL)
 		agg->columns[state->column].expr->wants_values = true;
 	state->type = linitial_oid(aggref->aggargtypes);
+	agg->columns[state->column].needs_values |= !rose_node_agg_state_needs_extremes(state);
 	if (ROSE_AGG_IS_OF_TEXT(state->kind))
 		rose_node_text_set_order(&state->order, aggref->inputcollid, state->kind == ROSE_AGG_MAX_TEXT);
 	state->memory = palloc0(sizeof(RoseNodeAggMemory));
@@ -241,6 +244,26 @@ take_column(RoseNodeAgg *agg, RoseNodeAggState *state, const AggColumn *column, 
 		rose_node_agg_state_take(state, agg->loaded, n);
 }
 
+/* A column of which extremes are enough, if they are known without its values. */
+static bool
+take_extremes(RoseNodeAgg *agg, int c)
+{
+	const RoseNodeRows *rows = &agg->scan->rows;
+	const AggColumn *column = &agg->columns[c];
+	int64		min;
+	int64		max;
+
+	if (column->needs_values || column->length < 0 || !rows->all ||
+		!rose_batch_extremes(rows->batch, column->attno, rows->first, rows->n, &min, &max))
+		return false;
+	for (int i = 0; i < agg->nstates; i++)
+	{
+		if (agg->states[i].column == c)
+			rose_node_agg_state_take_extremes(&agg->states[i], min, max, rows->n);
+	}
+	return true;
+}
+
 /* The scan's selected rows. */
 static void
 take_rows(RoseNodeAgg *agg)
@@ -251,9 +274,13 @@ take_rows(RoseNodeAgg *agg)
 	rose_node_exprs_evaluate(agg->exprs, &agg->scan->rows);
 	for (int c = 0; c < agg->ncolumns; c++)
 	{
-		int			n = load_column(agg, &agg->columns[c]);
-		MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+		MemoryContext old;
+		int			n;
 
+		if (take_extremes(agg, c))
+			continue;
+		n = load_column(agg, &agg->columns[c]);
+		old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 		for (int i = 0; i < agg->nstates; i++)
 		{
 			if (agg->states[i].column == c)

@@ -110,6 +110,12 @@ extern void rose_node_agg_state_reset(RoseNodeAggState *state);
  */
 extern void rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n);
 
+/* Does the state need no more of values than their extremes, in the order of words, and how many there are? */
+extern bool rose_node_agg_state_needs_extremes(const RoseNodeAggState *state);
+
+/* Of such a one: take so many values, none of them NULL, with these extremes. */
+extern void rose_node_agg_state_take_extremes(RoseNodeAggState *state, int64 min, int64 max, int n);
+
 /*
  * The same of a kind that takes decimals, of integers, but for those of NULLs (nulls: NULL, there are none).
  */

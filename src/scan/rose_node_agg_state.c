@@ -217,6 +217,21 @@ rose_node_agg_state_take(RoseNodeAggState *state, const int64 *values, int n)
 	state->n += n;
 }
 
+bool
+rose_node_agg_state_needs_extremes(const RoseNodeAggState *state)
+{
+	return state->kind == ROSE_AGG_COUNT ||
+		((state->kind == ROSE_AGG_MIN || state->kind == ROSE_AGG_MAX) && state->type != OIDOID);
+}
+
+void
+rose_node_agg_state_take_extremes(RoseNodeAggState *state, int64 min, int64 max, int n)
+{
+	if (state->kind != ROSE_AGG_COUNT)
+		take_extreme(state, state->kind == ROSE_AGG_MAX ? &max : &min, 1);
+	state->n += n;
+}
+
 void
 rose_node_agg_state_take_decimals(RoseNodeAggState *state, const RoseNodeDecimals *decimals, const int64 *values,
 								  const bool *nulls, int n)

@@ -688,6 +688,16 @@ leaf_runs(RoseRows *rows, AttrNumber attno, int slot, int n, int max_runs, int64
 	return rose_page_runs(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, n, max_runs, values, starts);
 }
 
+static bool
+leaf_extremes(RoseRows *rows, AttrNumber attno, int slot, int n, int64 *min, int64 *max)
+{
+	RoseLeaf   *leaf = (RoseLeaf *) rows;
+
+	if (!is_in_page(leaf, attno))
+		return false;
+	return rose_page_extremes(leaf->reader, ROSE_SYSCOLS + attno - 1, slot, n, min, max);
+}
+
 static const Datum *
 leaf_codes(RoseRows *rows, AttrNumber attno, int slot, int n, uint16 *codes, int *nentries)
 {
@@ -745,6 +755,7 @@ static const RoseRowsOps leaf_rows_ops = {
 	.column = leaf_column,
 	.decode = leaf_decode,
 	.runs = leaf_runs,
+	.extremes = leaf_extremes,
 	.codes = leaf_codes,
 	.pick = leaf_pick,
 	.ahead = leaf_ahead,

@@ -67,6 +67,8 @@ typedef struct RoseRowsOps
 	/* A column by value of rows [slot, slot + n), as rose_page_runs has it; NULL: it never has. */
 	int			(*runs) (RoseRows *rows, AttrNumber attno, int slot, int n, int max_runs,
 						 int64 *values, uint16 *starts);
+	/* A column by value of rows [slot, slot + n), as rose_page_extremes has it; NULL: it never has. */
+	bool		(*extremes) (RoseRows *rows, AttrNumber attno, int slot, int n, int64 *min, int64 *max);
 	/* A column by reference of rows [slot, slot + n), as rose_page_codes has it; NULL: it never has. */
 	const Datum *(*codes) (RoseRows *rows, AttrNumber attno, int slot, int n, uint16 *codes, int *nentries);
 	/* As decode, of n rows, slot + offsets[i], in ascending order, when these are few. */

@@ -533,6 +533,17 @@ rose_batch_runs(RoseBatch *batch, AttrNumber attno, int first, int n, int max_ru
 	return rows->ops->runs(rows, attno, batch->first + first, n, max_runs, values, starts);
 }
 
+bool
+rose_batch_extremes(RoseBatch *batch, AttrNumber attno, int first, int n, int64 *min, int64 *max)
+{
+	RoseRows   *rows = batch->rows;
+
+	Assert(first >= 0 && n > 0 && first + n <= batch->nrows);
+	if (rows == NULL || rows->ops->extremes == NULL)
+		return false;
+	return rows->ops->extremes(rows, attno, batch->first + first, n, min, max);
+}
+
 const Datum *
 rose_batch_codes(RoseBatch *batch, AttrNumber attno, int first, int n, uint16 *codes, int *nentries)
 {

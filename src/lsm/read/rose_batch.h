@@ -120,6 +120,12 @@ extern int	rose_batch_runs(RoseBatch *batch, AttrNumber attno, int first, int n,
 							int64 *values, uint16 *starts);
 
 /*
+ * Least and greatest of a column of integers, or another one that has rose_batch_words' order, in rows [first, first + n), if that is known without having their values,
+ * and none is NULL; false: it is not.
+ */
+extern bool rose_batch_extremes(RoseBatch *batch, AttrNumber attno, int first, int n, int64 *min, int64 *max);
+
+/*
  * A column that is passed by reference as entries of a dictionary, if that is how it is stored, none is NULL, and there are no more entries than rows:
  * codes[i] is the number of row first + i's entry.  Returns the entries, of which there are *nentries, some of them perhaps of other rows; NULL: it is not.
  */

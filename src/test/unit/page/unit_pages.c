@@ -22,6 +22,7 @@
 static int	codec_uses[ROSE_NUM_CODECS];
 static int	runs_seen;
 static int	codes_seen;
+static int	extremes_seen;
 
 static char page_space[BLCKSZ] __attribute__((aligned(8)));
 
@@ -129,6 +130,42 @@ verify_runs(RosePageReader *reader, const UnitColumn *column, int c, int nrows)
 	}
 	free(values);
 	free(starts);
+	return good;
+}
+
+/* The least and the greatest value of some rows. */
+static bool
+verify_extremes(RosePageReader *reader, const UnitColumn *column, int c, int nrows)
+{
+	bool		good = true;
+
+	for (int round = 0; round < 6 && good; round++)
+	{
+		int			from = (int) unit_random_below(nrows);
+		int			n = 1 + (int) unit_random_below(round < 3 ? nrows - from : Min(nrows - from, 300));
+		int64		least = PG_INT64_MAX;
+		int64		greatest = PG_INT64_MIN;
+		int64		min;
+		int64		max;
+		bool		any_null = false;
+
+		for (int i = from; i < from + n; i++)
+		{
+			any_null |= column->nulls[i];
+			least = Min(least, (int64) column->values[i]);
+			greatest = Max(greatest, (int64) column->values[i]);
+		}
+		if (rose_page_extremes(reader, c, from, n, &min, &max))
+		{
+			extremes_seen++;
+			good = !any_null && min == least && max == greatest;
+		}
+		else
+			good = column->null_percent > 0 || column->desc.kind != ROSE_COLUMN_INT;
+		if (!good)
+			unit_note("extremes: column %d (%s) rows %d to %d of %d are wrong", c,
+					  unit_shape_name(column->shape), from, from + n, nrows);
+	}
 	return good;
 }
 
@@ -289,6 +326,7 @@ verify_page(RosePageReader *reader, UnitColumn *columns, int ncols, const char *
 			  verify_decode(reader, &columns[c], c, nrows) &&
 			  verify_gather(reader, &columns[c], c, nrows) &&
 			  (is_by_value(&descs[c]) ? verify_runs : verify_codes) (reader, &columns[c], c, nrows) &&
+			  verify_extremes(reader, &columns[c], c, nrows) &&
 			  (!columns[c].sorted || verify_search(reader, &columns[c], c, nrows)) &&
 			  verify_minmax(reader, &columns[c], c, nrows)))
 			return false;
@@ -781,6 +819,7 @@ test_codec_coverage(void)
 
 	unit_ok(runs_seen > 20, "runs were found %d times", runs_seen);
 	unit_ok(codes_seen > 20, "codes were found %d times", codes_seen);
+	unit_ok(extremes_seen > 100, "extremes were found %d times", extremes_seen);
 	for (id = 1; id < ROSE_NUM_CODECS; id++)
 	{
 		const RoseCodec *codec = rose_codec_lookup(id);

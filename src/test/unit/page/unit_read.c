@@ -133,6 +133,8 @@ unit_read_page(RosePageReader *reader, const RoseColumnDesc *descs, const char *
 		else
 			read_codes(reader, desc, c, from, n);
 		rose_page_minmax(reader, c, &min, &max);
+		if (rose_page_extremes(reader, c, from, n, &min, &max))
+			touched += (uint64) min + (uint64) max;
 		if (any_null)
 			continue;
 		if (desc->kind == ROSE_COLUMN_INT)

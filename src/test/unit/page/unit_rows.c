@@ -17,7 +17,7 @@
 static const char *const shape_names[NUM_SHAPES] = {
 	"constant", "random", "small", "sequence", "sorted", "sorted with jumps", "seconds",
 	"runs", "few", "outliers", "low outliers", "sometimes",
-	"uneven", "extremes", "drift", "moods", "decimals", "doubles",
+	"restarts", "uneven", "extremes", "drift", "moods", "decimals", "doubles",
 	"random text", "fixed text", "few texts", "prose", "sorted keys", "long text",
 	"empty text", "codes", "drifting text"
 };
@@ -131,6 +131,21 @@ next_of_mood(UnitColumn *column, uint64 random)
 	}
 }
 
+/* One of 8 bytes sometimes goes past the greatest integer to the least one. */
+static int64
+next_of_restarts(UnitColumn *column, uint64 random)
+{
+	int64		by = column->parameter % 7 * ((random >> 8) % 4 == 0 ? 100 : 60);
+
+	if (random % 400 == 0)
+		column->last = (int64) (random >> 16) % (column->parameter * 50) - column->parameter * 10;
+	if (column->desc.attlen < 8)
+		return climb(column, by);
+	if (random % 3000 == 7)
+		column->last = PG_INT64_MAX - by * 20;
+	return column->last = (int64) ((uint64) column->last + (uint64) by);
+}
+
 static int64
 next_word(UnitColumn *column)
 {
@@ -164,6 +179,8 @@ next_word(UnitColumn *column)
 				(int64) (random >> 54) + 1000000000;
 		case SHAPE_SOMETIMES:
 			return random % 10 == 0 ? ((int64) (random >> 8) % 20 + 4) * 100 : -999900;
+		case SHAPE_RESTARTS:
+			return next_of_restarts(column, random);
 		case SHAPE_UNEVEN:
 			return climb(column, 3600 * (random % 10 == 0 ? (int64) (random >> 8) % 120 : 60));
 		case SHAPE_EXTREMES:

@@ -25,6 +25,7 @@ typedef enum UnitShape
 	SHAPE_OUTLIERS,				/* nearly constant */
 	SHAPE_LOW_OUTLIERS,			/* a frame, and now and then something far below */
 	SHAPE_SOMETIMES,			/* one value, and now and then some of another range */
+	SHAPE_RESTARTS,				/* rises, and now and then begins anew far below, as a second column of a key */
 	SHAPE_UNEVEN,				/* sorted by one step, now and then by others */
 	SHAPE_EXTREMES,				/* smallest and largest integers */
 	SHAPE_DRIFT,				/* changes its nature as it goes */
