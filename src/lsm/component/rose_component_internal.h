@@ -230,6 +230,20 @@ rose_inner_array_find(const RoseInnerArray *array, const RoseSchema *schema, Dat
 extern BlockNumber rose_inner_child(RosePageReader *reader, int slot);
 extern uint64 rose_inner_ordinal(RosePageReader *reader, int slot);
 
+/* A child of an inner page, and its rows [first, end). */
+typedef struct RoseInnerPlace
+{
+	BlockNumber block;			/* the page; 0: none yet */
+	int			slot;
+	uint64		first;
+	uint64		end;
+} RoseInnerPlace;
+
+/*
+ * To the child that has a row, which is looked for only if it is neither at the place nor the next one.  end: behind the page's last row.
+ */
+extern void rose_inner_move(RosePageReader *reader, BlockNumber block, uint64 ordinal, uint64 end, RoseInnerPlace *place);
+
 /* ---- overflow (rose_overflow.c) ---- */
 
 typedef struct RoseOverflowWriter RoseOverflowWriter;

@@ -53,6 +53,7 @@ struct RoseComponentCursor
 	MemoryContext context;
 	MemoryContext leaf_parent;
 	CursorFrame frames[ROSE_MAX_HEIGHT];	/* by depth; 0, the root, is the component's */
+	RoseInnerPlace places[ROSE_MAX_HEIGHT]; /* that leaves were gone through to, by depth */
 	RoseLeaf   *leaf;			/* NULL until needed */
 	RoseLeaf   *spare;			/* the one before, which somebody kept; or NULL */
 	uint64		first_ordinal;	/* see rose_component_cursor_set_first */
@@ -692,12 +693,12 @@ find_leaf(RoseComponentCursor *cursor, uint64 ordinal, uint64 *end)
 	for (int depth = 0; depth < cursor->component->group.height; depth++)
 	{
 		RosePageReader *reader = inner_reader(cursor, depth, block);
-		int			slot = rose_inner_find_ordinal(reader, ordinal);
+		RoseInnerPlace *place = &cursor->places[depth];
 
-		first = rose_inner_ordinal(reader, slot);
-		if (slot + 1 < rose_page_reader_nrows(reader))
-			*end = rose_inner_ordinal(reader, slot + 1);
-		block = rose_inner_child(reader, slot);
+		rose_inner_move(reader, block, ordinal, *end, place);
+		first = place->first;
+		*end = place->end;
+		block = rose_inner_child(reader, place->slot);
 	}
 	if (first != ordinal || *end <= first || *end - first > PG_INT32_MAX)
 		ereport(ERROR,

@@ -341,6 +341,27 @@ rose_inner_find_ordinal(RosePageReader *reader, uint64 ordinal)
 	return first < last ? first : Max(first - 1, 0);
 }
 
+void
+rose_inner_move(RosePageReader *reader, BlockNumber block, uint64 ordinal, uint64 end, RoseInnerPlace *place)
+{
+	int			last = rose_page_reader_nrows(reader) - 1;
+
+	if (place->block == block && ordinal >= place->first && ordinal < place->end)
+		return;
+	if (place->block == block && ordinal == place->end && place->slot < last)
+	{
+		place->slot++;
+		place->first = place->end;
+	}
+	else
+	{
+		place->block = block;
+		place->slot = rose_inner_find_ordinal(reader, ordinal);
+		place->first = rose_inner_ordinal(reader, place->slot);
+	}
+	place->end = place->slot < last ? rose_inner_ordinal(reader, place->slot + 1) : end;
+}
+
 /* ---- an inner page as arrays ---- */
 
 RoseInnerArray *
