@@ -188,8 +188,12 @@ decimal_decode(const RoseSegment *seg, int from, int n, int64 *values)
 	int			i;
 
 	rose_packed_decode(&seg->packed, from, n, values);
-	for (i = 0; i < n; i++)
-		values[i] = word_from_decimal(values[i], seg->packed.exponent, seg->desc->attlen);
+	if (seg->desc->attlen != sizeof(double) ||
+		!rose_kernel_from_decimals(values, n, power_of_ten[seg->packed.exponent]))
+	{
+		for (i = 0; i < n; i++)
+			values[i] = word_from_decimal(values[i], seg->packed.exponent, seg->desc->attlen);
+	}
 	if (seg->patches.n > 0)
 		rose_patches_apply(&seg->patches, from, n, values);
 }

@@ -23,6 +23,7 @@
 #include "util/rose_varint.h"
 #include "codec/rose_distinct.h"
 #include "codec/rose_items.h"
+#include "codec/rose_kernels.h"
 
 /* Values decoded at a time. */
 #define DECODE_CHUNK		256
@@ -289,15 +290,9 @@ item_dict_codes(RoseSegment *seg, int from, int n, uint16 *out, int *nentries)
 	for (int done = 0; done < n; done += DECODE_CHUNK)
 	{
 		int			m = Min(n - done, DECODE_CHUNK);
-		uint64		largest = 0;
 
 		rose_bitpack_read(seg->codes, seg->code_width, from + done, m, codes);
-		for (int i = 0; i < m; i++)
-		{
-			largest = Max(largest, codes[i]);
-			out[done + i] = (uint16) codes[i];
-		}
-		if (unlikely(largest >= (uint64) seg->nunits))
+		if (unlikely(!rose_kernel_narrow_codes(codes, m, seg->nunits, out + done)))
 			rose_codec_corrupt(seg, "dictionary code is out of range");
 	}
 	*nentries = seg->nunits;

@@ -178,6 +178,22 @@ rose_kernel_count_odd(const int64 *x, int n, int64 base, const RoseDivisor *divi
 	return (int) count;
 }
 
+/* What is not below the limit has the highest bit, or the distance to the last one that is has it. */
+ROSE_VECTORIZED bool
+rose_kernel_narrow_codes(const uint64 *x, int n, int limit, uint16 *out)
+{
+	const uint64 last = (uint64) limit - 1;
+	uint64		beyond = 0;
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		beyond |= (last - x[i]) | x[i];
+		out[i] = (uint16) x[i];
+	}
+	return beyond >> 63 == 0;
+}
+
 ROSE_VECTORIZED void
 rose_kernel_extend_signs(const Datum *x, int n, int unused_bits, int64 *out)
 {
@@ -256,4 +272,34 @@ rose_kernel_decimals(const double *x, int n, double power, int64 none, int64 *ou
 		right &= back_bits == bits;
 		out[i] = right ? sum_bits - rounder_bits : none;
 	}
+}
+
+/*
+ * An integer k of so many bits is a double once its bits are added to those of ROUNDER, whose last bit counts 1: that is ROUNDER + k, from which
+ * ROUNDER is subtracted without rounding.  Most processors have no conversion of many such integers at once.
+ */
+ROSE_VECTORIZED bool
+rose_kernel_from_decimals(int64 *x, int n, double power)
+{
+	const double rounder = ROUNDER;
+	const uint64 half = UINT64CONST(1) << 51;
+	int64		rounder_bits;
+	uint64		beyond = 0;
+	int			i;
+
+	memcpy(&rounder_bits, &rounder, sizeof(int64));
+	for (i = 0; i < n; i++)
+		beyond |= ((uint64) x[i] + half) >> 52;
+	if (beyond != 0)
+		return false;
+	for (i = 0; i < n; i++)
+	{
+		int64		bits = x[i] + rounder_bits;
+		double		value;
+
+		memcpy(&value, &bits, sizeof(double));
+		value = (value - rounder) / power;
+		memcpy(&x[i], &value, sizeof(int64));
+	}
+	return true;
 }

@@ -55,6 +55,9 @@ extern int	rose_kernel_count_outside(const int64 *x, int n, int64 base, uint64 t
 extern int	rose_kernel_count_odd(const int64 *x, int n, int64 base, const RoseDivisor *divisor,
 								  uint64 limit);
 
+/* out[i] = the lower 16 bits of x[i]; false: there is one that is not below limit, which is from 1 to 65536. */
+extern bool rose_kernel_narrow_codes(const uint64 *x, int n, int limit, uint16 *out);
+
 /* out[i] = the low bits of x[i] but for the upper unused_bits (0, 32, 48 or 56), sign-extended. */
 extern void rose_kernel_extend_signs(const Datum *x, int n, int unused_bits, int64 *out);
 
@@ -70,5 +73,10 @@ extern void rose_kernel_differences(const int64 *x, int n, int64 *out);
  * 'none'.  power is a power of ten.
  */
 extern void rose_kernel_decimals(const double *x, int n, double power, int64 none, int64 *out);
+
+/*
+ * The way back, in place: from x[i] to the bits of the double x[i] / power.  False, and nothing is done: there is an integer of more than 51 bits and its sign.
+ */
+extern bool rose_kernel_from_decimals(int64 *x, int n, double power);
 
 #endif							/* ROSE_KERNELS_H */

@@ -19,6 +19,9 @@
 /* Values packed at a time; in any width that makes whole words. */
 #define BLOCK_SIZE		1024
 
+/* Wide values read together. */
+#define WIDE_CHUNK		32
+
 /* Values looked at together for their extremes, and what the narrow ones are no wider than. */
 #define EXTREMES_CHUNK		256
 #define MAX_EXTREMES_WIDTH	32
@@ -306,27 +309,46 @@ rose_packed_sum_wide(const RosePackedWords *packed, int from, int to)
 	return sum;
 }
 
+/* Put the wide ones among x[from .. from + n) to their places, which on a bad page may be anywhere, or come twice. */
+static void
+place_wide(const RosePackedWords *packed, int from, int n, int64 *x)
+{
+	const RosePositions *positions = &packed->positions;
+	int			bucket = from >> positions->shift;
+	int			next_bucket = rose_positions_before(positions, bucket + 1);
+	int			k = rose_positions_rank(positions, from);
+	int			end = rose_positions_rank(positions, from + n);
+
+	while (k < end)
+	{
+		uint64		places[WIDE_CHUNK];
+		uint64		values[WIDE_CHUNK];
+		int			m = Min(end - k, WIDE_CHUNK);
+
+		rose_bitpack_read(positions->places, positions->shift, k, m, places);
+		rose_bitpack_read(packed->wide_bits, packed->wide_width, k, m, values);
+		for (int i = 0; i < m; i++, k++)
+		{
+			int			at;
+
+			while (next_bucket <= k && bucket + 1 < positions->nbuckets)
+				next_bucket = rose_positions_before(positions, ++bucket + 1);
+			at = (bucket << positions->shift) + (int) places[i] - from;
+			if (likely(at >= 0 && at < n))
+				x[at] = rose_wrap_add(packed->wide_base, rose_wrap_mul(packed->step, (int64) values[i]));
+		}
+	}
+}
+
 void
 rose_packed_decode(const RosePackedWords *packed, int from, int n, int64 *x)
 {
 	uint64	   *out = (uint64 *) x;
-	int			bucket;
-	int			k;
 
 	rose_bitpack_read(packed->bits, packed->width, from, n, out);
 	rose_kernel_add_frame(out, n, (uint64) packed->base, (uint64) packed->step);
-	if (packed->nwide == 0)
-		return;
-	bucket = from >> packed->positions.shift;
-	for (k = rose_positions_rank(&packed->positions, from); k < packed->nwide; k++)
-	{
-		int			position = rose_positions_next(&packed->positions, k, &bucket);
-
-		/* positions of a bad page need not ascend */
-		if (position < from || position - from >= n)
-			break;
-		x[position - from] = rose_packed_wide_value(packed, k);
-	}
+	if (packed->nwide > 0)
+		place_wide(packed, from, n, x);
 }
 
 /* Widen [*min, *max] by a frame; false if it may wrap. */

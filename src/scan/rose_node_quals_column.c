@@ -363,12 +363,16 @@ select_codes(const RoseNodeQuals *quals, const RoseNodeQualsColumn *column, cons
 	}
 	for (int w = 0; w < ROSE_MASK_WORDS(quals->n); w++)
 	{
+		const uint16 *codes = column->codes + w * ROSE_MASK_BITS;
+		uint64		bits = 0;
+
 		for (uint64 left = needed[w]; left != 0; left &= left - 1)
 		{
-			int			row = w * ROSE_MASK_BITS + pg_rightmost_one_pos64(left);
+			uint64		bit = left & -left;
 
-			set_bit(yes, row, rose_mask_has(entries, column->codes[row]) ? 1 : 0);
+			bits |= rose_mask_has(entries, codes[pg_rightmost_one_pos64(left)]) ? bit : 0;
 		}
+		yes[w] = bits;
 	}
 }
 
