@@ -222,6 +222,17 @@ note("$queries queries, $batches with batches, $limited were limited, $cancelled
 is($different, 0, "answers are heap's");
 cmp_ok($batches, '>', 0.3 * $queries, 'groups went to tapes');
 
+# Read again when some batches were not read: after each reading that ends early there is a whole one.
+foreach my $limit (1, 40, 1200)
+{
+	my $query = "SELECT o.x, z.* FROM o, LATERAL (SELECT count(*) AS c, CASE WHEN o.x % 2 = 0 THEN sum(hashtext(s::text)::int8) END FROM (SELECT a, b, count(*), sum(f), count(f) FROM t WHERE n <> o.y GROUP BY a, b LIMIT CASE WHEN o.x % 2 = 1 THEN $limit END) s) z";
+
+	said('rose', "SET rose.aggregate_memory = '8kB'");
+	like(said('rose', "EXPLAIN (ANALYZE, COSTS off, TIMING off) $query"), qr/Rose Aggregate.*loops=5.*Batches: \d\d/s, 'batches of groups are read again');
+	compare('read again when some batches were not read', $query, map { $_ => said($_, $query) } qw(heap rose));
+}
+is($different, 0, 'batches that were not read are forgotten');
+
 # A row that others have changed, with a subquery whose groups go to tapes.
 foreach my $n (1 .. 6)
 {
