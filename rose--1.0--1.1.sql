@@ -276,6 +276,41 @@ RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_subscription_
 COMMENT ON FUNCTION rose.subscription_conflicts(oid, regclass)
 IS 'changes of a table that did not fit the rows here, since the server started';
 
+-- tables that are copied in pieces, each of which is there to stay when it is
+
+CREATE MATERIALIZED VIEW rose.subscription_copy (
+	subid,
+	relid,
+	made,								-- the relation that has the pieces; 0: they are the table's by now
+	first_lsn,							-- of the earliest of their snapshots, from which on changes are applied
+	exact_lsn,							-- of the latest: before that, rows of several positions stand side by side
+	upstream,							-- what the upstream's table was like, and what its rows were checked by here:
+	demands,							-- pieces of others do not fit
+	broken								-- it has to be copied again, as one
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.oid, NULL::pg_catalog.oid, NULL::pg_catalog.pg_lsn, NULL::pg_catalog.pg_lsn,
+	NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.bool
+WHERE rose.refuse_refresh();
+CREATE UNIQUE INDEX subscription_copy_pkey ON rose.subscription_copy (subid, relid);
+COMMENT ON MATERIALIZED VIEW rose.subscription_copy IS 'tables of subscriptions that are, or were, copied in pieces';
+REVOKE ALL ON rose.subscription_copy FROM PUBLIC;
+
+CREATE MATERIALIZED VIEW rose.subscription_piece (
+	subid,
+	relid,
+	number,								-- from 1
+	condition,							-- of its rows, on the upstream: it has values of keys
+	lsn,								-- of its snapshot; NULL: it is not there yet
+	nrows,
+	bytes
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.oid, NULL::pg_catalog.int4, NULL::rose.secret, NULL::pg_catalog.pg_lsn,
+	NULL::pg_catalog.int8, NULL::pg_catalog.int8
+WHERE rose.refuse_refresh();
+CREATE UNIQUE INDEX subscription_piece_pkey ON rose.subscription_piece (subid, relid, number);
+COMMENT ON MATERIALIZED VIEW rose.subscription_piece IS 'pieces of tables that are being copied: which are there';
+REVOKE ALL ON rose.subscription_piece FROM PUBLIC;
+
 CREATE OR REPLACE VIEW rose.stat_subscription_tables AS
 SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname,
 	CASE WHEN t.oid IS NULL THEN 'dropped' ELSE r.state END AS state, r.sync_lsn,
@@ -326,7 +361,7 @@ GRANT SELECT ON rose.stat_subscription_conflicts TO PUBLIC;
 
 CREATE FUNCTION rose.copy_progress(OUT subid oid, OUT relid oid, OUT pid integer, OUT phase text,
 	OUT rows bigint, OUT bytes bigint, OUT percent double precision, OUT time_left interval,
-	OUT started timestamptz)
+	OUT started timestamptz, OUT pieces integer, OUT pieces_done integer, OUT workers integer)
 RETURNS SETOF record LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'rose_copy_progress';
 COMMENT ON FUNCTION rose.copy_progress()
 IS 'tables of this database''s subscriptions that are being copied';
@@ -338,7 +373,7 @@ IS 'how often the copy of a table has failed, and when it is tried again';
 
 CREATE VIEW rose.stat_copy_progress AS
 SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname, r.state,
-	p.pid, p.phase, p.rows, p.bytes, p.percent, p.time_left, p.started, f.failures, f.next_try
+	p.pid, p.phase, p.rows, p.bytes, p.percent, p.time_left, p.started, f.failures, f.next_try, p.pieces, p.pieces_done, p.workers
 FROM rose.subscription s
 JOIN rose.subscription_rel r USING (subid)
 JOIN pg_catalog.pg_class t ON t.oid OPERATOR(pg_catalog.=) r.relid::pg_catalog.oid

@@ -171,6 +171,22 @@ rose_apply_row_complete_from_old(RoseReplRel *entry, const RoseWireTuple *old)
 	return missing;
 }
 
+/*
+ * The row of before this change may not be there, though it was: its piece of the table's copy may be of later, when it was gone, or was another one of
+ * the key.  What comes later in the stream would not put that right.
+ */
+static void
+require_exact(const RoseReplRel *entry)
+{
+	if (rose_apply.blame.beside || rose_apply.remote.commit_lsn >= entry->exact_lsn)
+		return;
+	rose_apply.copies.broken = entry->relid;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("table \"%s.%s\" has to be copied again", entry->remote.nspname, entry->remote.relname),
+			 errdetail("Its copy was interrupted, and pieces of it are of later than this change, which has to read a row of before.")));
+}
+
 bool
 rose_apply_row_complete_from_table(RoseReplTarget *target, const Datum *key)
 {
@@ -180,6 +196,7 @@ rose_apply_row_complete_from_table(RoseReplTarget *target, const Datum *key)
 	const RoseRow *row;
 	Snapshot	snapshot;
 
+	require_exact(entry);
 	rose_gather_write();
 	/* others change it no more, before what is made of it is written */
 	if (rose_apply.sub->logged)

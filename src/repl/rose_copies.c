@@ -33,11 +33,14 @@
 #include "postmaster/interrupt.h"
 #include "replication/walreceiver.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_chunks.h"
+#include "repl/rose_old_rows.h"
 #include "repl/rose_repl_internal.h"
 
 /* Tables are looked at again after so long, whatever is heard of them. */
@@ -62,6 +65,7 @@ typedef struct Look
 {
 	List	   *due;			/* to be copied now */
 	List	   *abandoned;		/* nobody copies them, though their rows say so */
+	List	   *not_worth_it;	/* there are pieces of them, for which the upstream need keep no more WAL */
 	int			running;		/* or to run */
 	Oid			copying[ROSE_MAX_COPIES];
 	int			ncopied;
@@ -85,6 +89,20 @@ is_running(const Look *look, Oid relid)
 	return false;
 }
 
+/*
+ * What there is of an interrupted copy is kept while it is likely to go on, and the upstream need not keep more WAL for it than for a paused table.
+ */
+static bool
+are_worth_it(const RoseSubscriptionTable *table)
+{
+	const RoseReplProgress *progress = &rose_apply.progress;
+	XLogRecPtr	end = Max(progress->upstream_lsn, progress->received_lsn);
+
+	return strcmp(table->state, ROSE_REL_ERROR) != 0 &&
+		(rose_max_paused_wal_size < 0 || end <= table->pieces_lsn ||
+		 end - table->pieces_lsn <= (uint64) rose_max_paused_wal_size * 1024 * 1024);
+}
+
 static void
 look_at_waiting(Look *look, const RoseSubscriptionTable *table, TimestampTz now)
 {
@@ -92,12 +110,17 @@ look_at_waiting(Look *look, const RoseSubscriptionTable *table, TimestampTz now)
 	TimestampTz due = rose_copy_places_due(table->relid);
 	MemoryContext old;
 
+	/* as long as they are there */
+	if (!XLogRecPtrIsInvalid(table->pieces_lsn))
+		look->hold = Min(look->hold, table->pieces_lsn);
 	if (is_running(look, table->relid))
 	{
 		look->hold = Min(look->hold, table->sync_lsn);
 		return;
 	}
 	old = MemoryContextSwitchTo(rose_apply.message_context);
+	if (!XLogRecPtrIsInvalid(table->pieces_lsn) && !are_worth_it(table))
+		look->not_worth_it = lappend_oid(look->not_worth_it, table->relid);
 	if (due <= now)
 		look->due = lappend_oid(look->due, table->relid);
 	else
@@ -241,6 +264,69 @@ set_state(List *relids, const char *state)
 	rose_repl_local_commit();
 }
 
+/* From the next look on, the upstream need not keep what they lack.  Those that somebody merges are kept for that long. */
+static void
+forget_pieces(const Look *look)
+{
+	ListCell   *lc;
+
+	if (look->not_worth_it == NIL)
+		return;
+	rose_repl_local_begin();
+	foreach(lc, look->not_worth_it)
+	{
+		RoseChunks *chunks = rose_chunks_get(rose_apply.sub->subid, lfirst_oid(lc));
+
+		if (chunks == NULL)
+			continue;
+		if (!OidIsValid(chunks->made) || ConditionalLockRelationOid(chunks->made, AccessExclusiveLock))
+			rose_chunks_forget(rose_apply.sub->subid, lfirst_oid(lc));
+	}
+	ForceSyncCommit();
+	rose_repl_local_commit();
+}
+
+static bool
+has_broken(void)
+{
+	bool		result = false;
+	ListCell   *lc;
+
+	rose_repl_local_begin();
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+		result |= ((RoseSubscriptionTable *) lfirst(lc))->broken;
+	rose_repl_local_commit();
+	return result;
+}
+
+/*
+ * The rows of such a table are of several positions, and a change could not be applied to them.  One that is paused waits until it is resumed.
+ * REQUIRES: nothing is applied.
+ */
+static void
+copy_broken_again(void)
+{
+	Oid			subid = rose_apply.sub->subid;
+	ListCell   *lc;
+
+	if (!has_broken())
+		return;
+	/* what it has is in its file, as for any table that is to be copied again */
+	rose_epoch_commit();
+	rose_repl_local_begin();
+	foreach(lc, rose_subscription_tables(subid))
+	{
+		RoseSubscriptionTable *table = lfirst(lc);
+
+		if (!table->broken || !rose_subscription_table_is_live(table))
+			continue;
+		rose_chunks_forget(subid, table->relid);
+		rose_subscription_set_table(subid, table->relid, ROSE_REL_INIT, InvalidXLogRecPtr, NULL, NULL, InvalidXLogRecPtr);
+		rose_old_rows_note(subid, table->relid, InvalidXLogRecPtr);
+	}
+	rose_repl_local_commit();
+}
+
 /*
  * Its row says from where on the upstream must keep WAL, before the copy's slot
  * is made; that slot stands later.  False: there is no place.
@@ -276,9 +362,9 @@ start_copiers(const Look *look)
 			return running > 0;
 		if (!claim(lfirst_oid(lc), &ticket))
 			return true;
-		if (!rose_copy_worker_start(lfirst_oid(lc), ticket))
+		if (!rose_copy_worker_start(lfirst_oid(lc), ticket, false))
 		{
-			rose_copy_places_give_back(lfirst_oid(lc));
+			rose_copy_places_give_back(ticket);
 			rose_apply.copies.no_process = GetCurrentTimestamp();
 			return running > 0;
 		}
@@ -565,6 +651,7 @@ rose_copies_before_stream(void)
 	bool		here;
 
 	retry_failed();
+	copy_broken_again();
 	look_at_tables(&look);
 	if (look.due != NIL)
 	{
@@ -577,6 +664,7 @@ rose_copies_before_stream(void)
 		(void) rose_copy_places_changed();
 		look_at_tables(&look);
 		set_state(look.abandoned, ROSE_REL_INIT);
+		forget_pieces(&look);
 		remember(&look);
 		/* beside a stream, if there is something to stream for */
 		here = !start_copiers(&look) && !look.live;
@@ -609,6 +697,7 @@ rose_copies_look(TimestampTz now)
 		return false;
 	look_at_tables(&look);
 	set_state(look.abandoned, ROSE_REL_INIT);
+	forget_pieces(&look);
 	remember(&look);
 	if (!start_copiers(&look) && stream_has_had_its_turn())
 	{

@@ -143,7 +143,7 @@ typedef struct CopyTarget
 {
 	const RoseRoutePart *part;	/* NULL: it is the table itself */
 	Oid			relid;
-	RoseReplacement *replacement;	/* NULL: the rows go into the table */
+	RoseReplacement *replacement;	/* NULL: the rows go into the table, or the relation made for pieces */
 	RoseTree   *table;			/* where they go */
 	RoseRules  *rules;
 	RoseBlindIndexes *indexes;	/* or NULL: it has none */
@@ -157,6 +157,7 @@ typedef struct CopyTargets
 	MemoryContext context;
 	int			memory_kb;		/* for each */
 	bool		replace;		/* old rows make room for the new ones, at the end */
+	Relation	made;			/* takes a piece; or NULL */
 	RoseRoute  *route;			/* NULL: the table is not partitioned, and the only one */
 	List	   *tables;			/* OIDs: the table, and its partitions when it began */
 	List	   *all;			/* CopyTarget */
@@ -205,17 +206,19 @@ open_target(CopyTargets *targets, Relation rel, const RoseRoutePart *part)
 	target->relid = RelationGetRelid(rel);
 	if (targets->replace)
 		target->replacement = rose_replace_begin(rel);
-	target->table = rose_tree_open(targets->replace ? target->replacement->made : rel);
-	if (!targets->replace)
+	target->table = rose_tree_open(targets->replace ? target->replacement->made : targets->made != NULL ? targets->made : rel);
+	if (!targets->replace && targets->made == NULL)
 		require_fed(rel);
 	target->rules = rose_rules_create(rel, CurrentMemoryContext);
 	if (part != NULL && part->in_bounds)
 		rose_rules_trust_bounds(target->rules);
 	/* those of the old rows are built anew */
-	if (!targets->replace)
+	if (!targets->replace && targets->made == NULL)
 		target->indexes = rose_blind_indexes_open(target->table, CurrentMemoryContext);
+	/* pieces come in any order, several at a time */
 	target->load = rose_bulkload_begin(target->table, GetCurrentCommandId(true), false,
-									   target_level(target->table), InvalidOid, 0, targets->memory_kb);
+									   targets->made != NULL ? 0 : target_level(target->table), InvalidOid, 0,
+									   targets->memory_kb);
 	if (part != NULL && part->from != NULL)
 	{
 		target->values = palloc(sizeof(Datum) * Max(part->natts, 1));
@@ -248,11 +251,12 @@ lock_partitions(const List *tables)
 }
 
 static void
-begin_targets(CopyTargets *targets, Relation rel, bool replace)
+begin_targets(CopyTargets *targets, Relation rel, bool replace, Relation made)
 {
 	memset(targets, 0, sizeof(*targets));
 	targets->context = CurrentMemoryContext;
 	targets->replace = replace;
+	targets->made = made;
 	targets->tables = rose_target_tables_of(RelationGetRelid(rel));
 	targets->memory_kb = Max(maintenance_work_mem / list_length(targets->tables), ROSE_COPY_MIN_MEMORY_KB);
 	if (replace)
@@ -507,7 +511,7 @@ begin_copy(Relation rel, List *column_list)
  * takes its place: here, where all of it is copied, and nowhere else.
  */
 static void
-find_remote(WalReceiverConn *conn, RoseSubscriptionTable *table)
+find_remote(WalReceiverConn *conn, RoseSubscriptionTable *table, bool note)
 {
 	Oid			subid = rose_apply.sub->subid;
 	RoseUpstreamTable found;
@@ -518,7 +522,8 @@ find_remote(WalReceiverConn *conn, RoseSubscriptionTable *table)
 				 errmsg("the upstream does not publish table \"%s.%s\" any more",
 						table->remote.nspname, table->remote.relname),
 				 errhint("Publish it, or call rose.alter_subscription with refresh => true.")));
-	rose_subscription_set_remote(subid, table->relid, &found);
+	if (note)
+		rose_subscription_set_remote(subid, table->relid, &found);
 	if (found.relid != table->remote.relid)
 		table->columns = NULL;	/* its numbers mean nothing there */
 	table->remote = found;
@@ -545,7 +550,7 @@ require_listed(Relation rel)
  * and still there stay together.
  */
 static void
-choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable *table,
+choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable *table, bool note,
 			   List **remote_names, List **local_names)
 {
 	RoseUpstreamColumns remote;
@@ -569,6 +574,8 @@ choose_columns(WalReceiverConn *conn, Relation rel, const RoseSubscriptionTable 
 		*remote_names = lappend(*remote_names, remote.names[i]);
 		*local_names = lappend(*local_names, makeString(pstrdup(NameStr(att->attname))));
 	}
+	if (!note)
+		return;
 	map = rose_columns_form(NULL, &remote, local_of);
 	rose_subscription_set_columns(rose_apply.sub->subid, RelationGetRelid(rel), map);
 	rose_upstream_look(conn, rose_apply.sub->publications, table->remote.relid, &now, &generated, &seen);
@@ -581,15 +588,15 @@ has_old_rows(Relation rel)
 	return rose_old_rows_are_there(rose_apply.sub->subid, RelationGetRelid(rel), NULL);
 }
 
-/* Everything that can be wrong before there are rows; the columns that are to be copied. */
+/* Everything that can be wrong before there are rows; the columns that are to be copied.  note: in the catalog, too. */
 static RoseSubscriptionTable *
-prepare(WalReceiverConn *conn, Relation rel, bool wait, List **remote_names, List **local_names)
+prepare(WalReceiverConn *conn, Relation rel, bool wait, bool note, List **remote_names, List **local_names)
 {
 	RoseSubscriptionTable *listed = require_listed(rel);
 
 	require_of_all(rel, wait, has_old_rows(rel) ? NULL : require_empty);
-	find_remote(conn, listed);
-	choose_columns(conn, rel, listed, remote_names, local_names);
+	find_remote(conn, listed, note);
+	choose_columns(conn, rel, listed, note, remote_names, local_names);
 	rose_upstream_require_select(conn, &listed->remote, *remote_names);
 	return listed;
 }
@@ -611,7 +618,7 @@ rose_copy_check(WalReceiverConn *conn, Oid relid)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("the table with OID %u does not exist any more", relid),
 				 errhint("Create it again, or take it out of the publication; then call rose.alter_subscription with refresh => true.")));
-	(void) prepare(conn, rel, false, &remote_names, &local_names);
+	(void) prepare(conn, rel, false, true, &remote_names, &local_names);
 	relation_close(rel, NoLock);
 }
 
@@ -632,28 +639,69 @@ load_table(WalReceiverConn *conn, Relation rel, CopyTargets *targets, List *loca
 	return nrows;
 }
 
-uint64
-rose_copy_table(WalReceiverConn *conn, Relation rel)
+void
+rose_copy_begin(WalReceiverConn *conn, Relation rel, RoseCopyJob *job, bool note)
 {
-	List	   *remote_names = NIL;
-	List	   *local_names = NIL;
-	CopyTargets targets;
-	RoseSubscriptionTable *listed;
-	uint64		nrows;
-	bool		replace = has_old_rows(rel);
-
+	memset(job, 0, sizeof(*job));
 	rose_repl_stats_forget_kept();
+	job->replace = has_old_rows(rel);
 	require_of_all(rel, true, require_fed);
-	listed = prepare(conn, rel, true, &remote_names, &local_names);
+	job->listed = prepare(conn, rel, true, note, &job->remote_names, &job->local_names);
 	ROSE_STOP_POINT("copy-found");
-	rose_copy_places_expect(rose_upstream_start_copy(conn, rose_apply.sub->publications, &listed->remote, remote_names));
+	rose_upstream_lock_rows(conn, rose_apply.sub->publications, &job->listed->remote, &job->rows);
+	rose_copy_places_expect(job->rows.expected);
+}
 
-	begin_targets(&targets, rel, replace);
-	nrows = load_table(conn, rel, &targets, local_names);
+uint64
+rose_copy_table(WalReceiverConn *conn, Relation rel, const RoseCopyJob *job)
+{
+	CopyTargets targets;
+	uint64		nrows;
+
+	rose_upstream_start_copy(conn, &job->listed->remote, &job->rows, job->remote_names, NULL);
+	begin_targets(&targets, rel, job->replace, NULL);
+	nrows = load_table(conn, rel, &targets, job->local_names);
 	end_targets(&targets, nrows);
-	rose_upstream_check_copied(conn, &listed->remote);
+	rose_upstream_check_copied(conn, &job->listed->remote);
 	rose_upstream_command(conn, "COMMIT");
-	if (replace)
+	if (job->replace)
 		switch_targets(&targets, nrows);
 	return nrows;
+}
+
+uint64
+rose_copy_piece(WalReceiverConn *conn, Relation rel, const RoseCopyJob *job, Relation made, const char *condition, uint64 *bytes)
+{
+	CopyTargets targets;
+	uint64		nrows;
+
+	if (job->replace)
+		rose_owner_require_table(rose_apply.sub, rel, ACL_TRUNCATE);
+	rose_upstream_start_copy(conn, &job->listed->remote, &job->rows, job->remote_names, condition);
+	begin_targets(&targets, rel, false, made);
+	nrows = load_table(conn, rel, &targets, job->local_names);
+	rose_upstream_check_copied(conn, &job->listed->remote);
+	*bytes = source_bytes;
+	return nrows;
+}
+
+void
+rose_copy_switch(WalReceiverConn *conn, Relation rel, const RoseCopyJob *job, Relation made)
+{
+	RoseReplacement replacement = {RelationGetRelid(rel), RelationGetRelid(made), made};
+	RoseUpstreamRows rows;
+
+	/* one that has got a partition was read without it, and with it */
+	rose_upstream_lock_rows(conn, rose_apply.sub->publications, &job->listed->remote, &rows);
+	rose_upstream_check_copied(conn, &job->listed->remote);
+	rose_upstream_command(conn, "COMMIT");
+	rose_copy_places_tell(ROSE_COPY_SWITCHING, 0, 0);
+	ROSE_STOP_POINT("replace-ready");
+	rose_replace_lock(replacement.relid, list_make1_oid(replacement.relid));
+	require_of_all(rel, true, job->replace ? NULL : require_empty);
+	if (job->replace)
+		rose_owner_require_table(rose_apply.sub, rel, ACL_TRUNCATE);
+	rose_replace_switch(&replacement);
+	rose_old_rows_forget(rose_apply.sub->subid, replacement.relid);
+	ROSE_STOP_POINT("replace-switched");
 }

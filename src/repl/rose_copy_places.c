@@ -20,11 +20,14 @@
 
 #include <signal.h>
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
@@ -50,7 +53,7 @@ static RoseReplCopyShared *mine = NULL; /* the place that this process has enter
  * The worker's side
  */
 
-/* REQUIRES: lock. */
+/* Not a helper's.  REQUIRES: lock. */
 static RoseReplCopyShared *
 find_place(Oid relid)
 {
@@ -58,7 +61,7 @@ find_place(Oid relid)
 	{
 		RoseReplCopyShared *place = &rose_apply.shared->copies[i];
 
-		if (place->relid == relid)
+		if (place->relid == relid && (place->leader == 0 || !OidIsValid(relid)))
 			return place;
 	}
 	return NULL;
@@ -91,8 +94,8 @@ rose_copy_places_taken(Oid *relids)
 	return n;
 }
 
-bool
-rose_copy_places_take(Oid relid, uint64 *ticket)
+static bool
+take(Oid relid, uint64 leader, uint64 *ticket)
 {
 	RoseReplCopyShared *place;
 
@@ -102,6 +105,7 @@ rose_copy_places_take(Oid relid, uint64 *ticket)
 	{
 		memset(place, 0, sizeof(*place));
 		place->relid = relid;
+		place->leader = leader;
 		place->since = GetCurrentTimestamp();
 		place->ticket = *ticket = ++rose_apply.shared->copy_tickets;
 	}
@@ -109,13 +113,39 @@ rose_copy_places_take(Oid relid, uint64 *ticket)
 	return place != NULL;
 }
 
+bool
+rose_copy_places_take(Oid relid, uint64 *ticket)
+{
+	return take(relid, 0, ticket);
+}
+
+bool
+rose_copy_places_take_helper(uint64 *ticket)
+{
+	return take(mine->relid, mine->ticket, ticket);
+}
+
+/* REQUIRES: lock. */
+static RoseReplCopyShared *
+find_ticket(uint64 ticket)
+{
+	for (int i = 0; i < ROSE_MAX_COPIES; i++)
+	{
+		RoseReplCopyShared *place = &rose_apply.shared->copies[i];
+
+		if (OidIsValid(place->relid) && place->ticket == ticket)
+			return place;
+	}
+	return NULL;
+}
+
 void
-rose_copy_places_give_back(Oid relid)
+rose_copy_places_give_back(uint64 ticket)
 {
 	RoseReplCopyShared *place;
 
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	place = find_place(relid);
+	place = find_ticket(ticket);
 	if (place != NULL)
 		place->relid = InvalidOid;
 	LWLockRelease(&rose_repl_shared->lock);
@@ -177,13 +207,25 @@ rose_copy_places_changed(void)
  * The side of who copies
  */
 
+/*
+ * An aborted transaction lets go of a session's locks, too; but nothing does where there is none, and the process's memory of
+ * them goes to the next one.
+ */
+void
+rose_copy_places_unlock_all(void)
+{
+	AbortOutOfAnyTransaction();
+	LockReleaseAll(DEFAULT_LOCKMETHOD, true);
+}
+
 static void
 leave(int code, Datum arg)
 {
 	if (mine == NULL)
 		return;
+	rose_copy_places_unlock_all();
 	/* somebody else has told the process to end in the middle of it */
-	if (!mine->stopped && !mine->committed)
+	if (!mine->stopped && !mine->committed && mine->leader == 0)
 		rose_copy_places_note_failure(mine->relid, true);
 	rose_copy_places_leave();
 }
@@ -199,8 +241,8 @@ rose_copy_places_enter(Oid relid, uint64 ticket)
 	registered = true;
 
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
-	place = find_place(relid);
-	if (place != NULL && place->ticket == ticket)
+	place = find_ticket(ticket);
+	if (place != NULL && place->relid == relid)
 	{
 		place->pid = MyProcPid;
 		place->since = GetCurrentTimestamp();
@@ -248,7 +290,7 @@ rose_copy_places_leave(void)
 {
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	if (mine->committed)
-		rose_apply.shared->copied_rows += mine->rows;
+		rose_apply.shared->copied_rows += mine->done_rows + mine->rows;
 	mine->relid = InvalidOid;
 	mine->pid = 0;
 	rose_apply.shared->copies_ended++;
@@ -276,6 +318,20 @@ rose_copy_places_tell(RoseCopyPhase phase, uint64 rows, uint64 bytes)
 	mine->rows = rows;
 	mine->bytes = bytes;
 	LWLockRelease(&rose_repl_shared->lock);
+}
+
+struct RoseReplCopyShared *
+rose_copy_places_mine(void)
+{
+	return mine;
+}
+
+int
+rose_copy_places_free(int most)
+{
+	Oid			relids[ROSE_MAX_COPIES];
+
+	return Max(most - rose_copy_places_taken(relids), 0);
 }
 
 void
@@ -322,6 +378,41 @@ rose_copy_places_due(Oid relid)
  * Looking at it
  */
 
+/* What the helpers of this place have of their pieces. */
+static void
+add_helpers(const RoseReplSubShared *sub, const RoseReplCopyShared *place, RoseReplCopy *copy)
+{
+	for (int i = 0; i < ROSE_MAX_COPIES; i++)
+	{
+		const RoseReplCopyShared *other = &sub->copies[i];
+
+		if (!OidIsValid(other->relid) || other->pid == 0 || other->leader != place->ticket)
+			continue;
+		copy->rows += other->rows;
+		copy->bytes += other->bytes;
+		copy->workers++;
+	}
+}
+
+static void
+describe(const RoseReplSubShared *sub, const RoseReplCopyShared *place, RoseReplCopy *copy)
+{
+	copy->subid = sub->subid;
+	copy->relid = place->relid;
+	copy->pid = place->pid;
+	copy->phase = place->phase;
+	copy->since = place->since;
+	copy->reading_since = place->reading_since;
+	copy->rows = place->done_rows + place->rows;
+	copy->bytes = place->done_bytes + place->bytes;
+	copy->expected_rows = place->expected_rows;
+	copy->pieces = place->pieces;
+	copy->pieces_done = pg_popcount32(place->finished);
+	copy->begun_rows = place->begun_rows;
+	copy->workers = 1;
+	add_helpers(sub, place, copy);
+}
+
 int
 rose_repl_list_copies(RoseReplCopy *out, int max)
 {
@@ -337,17 +428,8 @@ rose_repl_list_copies(RoseReplCopy *out, int max)
 		{
 			const RoseReplCopyShared *place = &sub->copies[j];
 
-			if (!OidIsValid(place->relid) || place->pid == 0)
-				continue;
-			out[n].subid = sub->subid;
-			out[n].relid = place->relid;
-			out[n].pid = place->pid;
-			out[n].phase = place->phase;
-			out[n].since = place->since;
-			out[n].reading_since = place->reading_since;
-			out[n].rows = place->rows;
-			out[n].bytes = place->bytes;
-			out[n++].expected_rows = place->expected_rows;
+			if (OidIsValid(place->relid) && place->pid != 0 && place->leader == 0)
+				describe(sub, place, &out[n++]);
 		}
 	}
 	LWLockRelease(&rose_repl_shared->lock);

@@ -4,7 +4,7 @@
  *	  One table is copied: by a process of its own, beside the stream, or by the subscription's worker.
  *
  * One connection, one slot, one local transaction, which also says in the table's row
- * that it is copied, and up to which position.  What goes wrong is the table's: its
+ * that it is copied, and up to which position; of a large table, transactions for pieces of it before that (rose_copy_chunks.c).  What goes wrong is the table's: its
  * row says so, and neither the subscription nor other tables are concerned.
  *
  * The process that copies may be cancelled or ended at any time; the subscription's worker
@@ -26,12 +26,14 @@
 #include "replication/walreceiver.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_chunks.h"
 #include "repl/rose_lock_slice.h"
 #include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
@@ -48,13 +50,14 @@ typedef struct CopierArgs
 	Oid			subid;
 	Oid			relid;
 	uint64		ticket;
+	bool		helper;
 } CopierArgs;
 
 bool
-rose_copy_worker_start(Oid relid, uint64 ticket)
+rose_copy_worker_start(Oid relid, uint64 ticket, bool helper)
 {
 	BackgroundWorker worker = {0};
-	CopierArgs	args = {MyDatabaseId, rose_apply.sub->subid, relid, ticket};
+	CopierArgs	args = {MyDatabaseId, rose_apply.sub->subid, relid, ticket, helper};
 
 	StaticAssertStmt(sizeof(args) <= BGW_EXTRALEN, "a copier's arguments must fit");
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
@@ -123,14 +126,12 @@ require_owner(void)
 		rose_apply.owner_doubtful = false;
 }
 
-static void
-copy_and_commit(WalReceiverConn *conn, Oid relid)
+/* In the transaction at hand. */
+static Relation
+open_table(Oid relid)
 {
-	RoseReplTableCounts counts = {.relid = relid};
-	XLogRecPtr	sync_lsn;
 	Relation	rel;
 
-	rose_repl_local_begin();
 	rose_owner_require_relid(rose_apply.sub, relid);
 	rose_copy_places_lock(relid, RowExclusiveLock);
 	rel = try_relation_open(relid, RowExclusiveLock);
@@ -138,13 +139,75 @@ copy_and_commit(WalReceiverConn *conn, Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("the table with OID %u does not exist any more", relid)));
+	return rel;
+}
+
+/* REQUIRES: a transaction. */
+static void
+ask_source(WalReceiverConn *conn, RoseCopySource *source)
+{
+	rose_upstream_identity_ask(conn, &source->identity);
+	source->has_slot = rose_upstream_find_slot(conn, rose_apply.sub->slot_name, &source->slot);
+}
+
+/* What the transaction at hand has said of the copy is there to stay, and what was said of it lives in the message context. */
+static RoseChunks *
+look_for_pieces(WalReceiverConn *conn, Relation rel, RoseCopyJob *job, XLogRecPtr lsn)
+{
+	MemoryContext old = MemoryContextSwitchTo(rose_apply.message_context);
+	RoseChunks *chunks;
+	RoseCopySource source;
+
+	rose_copy_begin(conn, rel, job, true);
+	ask_source(conn, &source);
+	chunks = rose_copy_chunks_find(conn, rel, job, &source, lsn);
+	MemoryContextSwitchTo(old);
+	return chunks;
+}
+
+/* Returns the table, open in another transaction, in which it gets them. */
+static Relation
+read_pieces(WalReceiverConn *conn, Relation rel, const RoseCopyJob *job, RoseChunks *chunks, XLogRecPtr lsn)
+{
+	LockRelId	id = rel->rd_lockInfo.lockRelId;
+
+	/* it stays as it is in between, as for other copies */
+	LockRelationIdForSession(&id, RowExclusiveLock);
+	relation_close(rel, NoLock);
+	rose_repl_local_commit();
+	rose_copy_chunks_read(conn, id.relId, job, chunks, lsn, rose_copy_worker_start);
+	rose_repl_local_begin();
+	rel = open_table(id.relId);
+	UnlockRelationIdForSession(&id, RowExclusiveLock);
+	return rel;
+}
+
+static void
+copy_and_commit(WalReceiverConn *conn, Oid relid)
+{
+	RoseReplTableCounts counts = {.relid = relid};
+	XLogRecPtr	sync_lsn;
+	RoseCopyJob job;
+	RoseChunks *chunks;
+	Relation	rel;
+
+	rose_repl_local_begin();
+	rel = open_table(relid);
 	ereport(LOG,
 			(errmsg("rose subscription \"%s\" copies table \"%s\"",
 					rose_apply.sub->name, RelationGetRelationName(rel))));
 	rose_upstream_begin_copy(conn, slot_name(relid), &sync_lsn);
 	ROSE_STOP_POINT("copy-snapshot");
 	require_place(relid, sync_lsn);
-	counts.copied = rose_copy_table(conn, rel);
+	chunks = look_for_pieces(conn, rel, &job, sync_lsn);
+	if (chunks != NULL)
+	{
+		rel = read_pieces(conn, rel, &job, chunks, sync_lsn);
+		counts.copied = rose_copy_chunks_switch(conn, rel, &job, chunks);
+		sync_lsn = chunks->first_lsn;
+	}
+	else
+		counts.copied = rose_copy_table(conn, rel, &job);
 	relation_close(rel, NoLock);
 	ROSE_STOP_POINT("copy-loaded");
 
@@ -184,7 +247,7 @@ record_error(Oid relid)
 	EmitErrorReport();
 	FlushErrorState();
 	error_context_stack = NULL;
-	AbortOutOfAnyTransaction();
+	rose_copy_places_unlock_all();
 	MemoryContextSwitchTo(rose_apply.message_context);
 	rose_table_error_record_copy(relid, rose_repl_form_message(edata), edata->sqlerrcode);
 	FreeErrorData(edata);
@@ -241,7 +304,27 @@ rose_copy_worker_here(Oid relid, uint64 ticket)
 	return copied;
 }
 
-/* The process that copies one table. */
+/* What goes wrong is said in the log: who leads does the rest, and says what is wrong with the table. */
+static void
+help(Oid relid, uint64 ticket)
+{
+	WalReceiverConn *conn;
+	RoseCopySource source;
+
+	if (!rose_copy_places_enter(relid, ticket))
+		return;
+	rose_apply.copies.breathe = breathe;
+	conn = rose_upstream_connect(rose_apply.sub);
+	check_upstream(conn);
+	rose_repl_local_begin();
+	ask_source(conn, &source);
+	rose_repl_local_commit();
+	rose_copy_chunks_help(conn, relid, &source);
+	rose_upstream_disconnect(conn);
+	rose_copy_places_leave();
+}
+
+/* The process that copies one table, or helps with that. */
 void
 rose_repl_copier_main(Datum arg)
 {
@@ -262,7 +345,10 @@ rose_repl_copier_main(Datum arg)
 	{
 		/* whether he may is asked at the place, which others wait for */
 		rose_repl_become_copier();
-		(void) rose_copy_worker_here(args.relid, args.ticket);
+		if (args.helper)
+			help(args.relid, args.ticket);
+		else
+			(void) rose_copy_worker_here(args.relid, args.ticket);
 	}
 	proc_exit(0);
 }

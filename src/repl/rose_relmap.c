@@ -286,10 +286,11 @@ map_table(RoseReplRel *entry)
 		follow_rename(table, &entry->remote);
 	entry->relid = table != NULL ? table->relid : InvalidOid;
 	entry->ready = false;
-	entry->sync_lsn = entry->until_lsn = entry->pass_lsn = InvalidXLogRecPtr;
+	entry->sync_lsn = entry->until_lsn = entry->pass_lsn = entry->exact_lsn = InvalidXLogRecPtr;
 	if (table != NULL)
 	{
 		entry->sync_lsn = table->sync_lsn;
+		entry->exact_lsn = table->exact_lsn;
 		if (rose_subscription_table_is_live(table))
 			entry->until_lsn = PG_UINT64_MAX;
 		else if (strcmp(table->state, ROSE_REL_ERROR) == 0 || strcmp(table->state, ROSE_REL_PAUSED) == 0)

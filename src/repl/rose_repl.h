@@ -149,6 +149,11 @@ typedef struct RoseSubscriptionTable
 	XLogRecPtr	error_lsn;		/* see the states; if it is invalid, no change was applied */
 	RoseUpstreamTable remote;
 	RoseColumnMap *columns;		/* NULL: not known yet */
+
+	/* of one that is, or was, copied in pieces (rose_chunks.h); invalid: not so */
+	XLogRecPtr	pieces_lsn;		/* some may be there, and need all changes from here on */
+	XLogRecPtr	exact_lsn;		/* before this position its rows are of several ones; it may be behind us */
+	bool		broken;			/* ... and a change found that it has to be copied again, as one */
 } RoseSubscriptionTable;
 
 /* Of this database; NULL if there is none. */
@@ -515,6 +520,10 @@ typedef struct RoseReplCopy
 	uint64		rows;
 	uint64		bytes;			/* as they are sent */
 	int64		expected_rows;	/* as the upstream estimates; negative: not known */
+	int			pieces;			/* 0: it is copied as one */
+	int			pieces_done;
+	uint64		begun_rows;		/* of pieces that were there when it began; they are among rows */
+	int			workers;		/* so many processes copy it */
 } RoseReplCopy;
 
 /* A subscription copies no more tables than that at a time. */
@@ -523,6 +532,7 @@ typedef struct RoseReplCopy
 /* Those of this database; returns how many (at most max). */
 extern int	rose_repl_list_copies(RoseReplCopy *out, int max);
 extern int	rose_max_copy_workers;
+extern int	rose_copy_piece_size;	/* kB; 0: tables are copied as one */
 extern int	rose_copied_patience;	/* ms */
 
 /* When a table whose copy has failed is tried again. */

@@ -125,12 +125,13 @@ extern void rose_upstream_published_columns(struct WalReceiverConn *conn, List *
 extern char *rose_upstream_source(struct WalReceiverConn *conn, List *publications,
 								  const RoseUpstreamTable *table);
 
-/*
- * COPY ... TO STDOUT of these columns was started.  How many rows will come, as the upstream estimates; -1: not known.
- * Error, which may pass, if the table has got a new file since the transaction's snapshot.
- */
-extern int64 rose_upstream_start_copy(struct WalReceiverConn *conn, List *publications,
-									 const RoseUpstreamTable *table, List *columns);
+/* What a copy reads of a table.  From now on the rows stay in their files.  Error, which may pass, if one was made anew since the transaction's snapshot. */
+extern void rose_upstream_lock_rows(struct WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table,
+									RoseUpstreamRows *rows);
+
+/* COPY ... TO STDOUT of these columns was started; of all rows, or those that meet the condition, too.  REQUIRES: the above. */
+extern void rose_upstream_start_copy(struct WalReceiverConn *conn, const RoseUpstreamTable *table, const RoseUpstreamRows *rows,
+									 List *columns, const char *condition);
 
 /* Has it, and have its columns, still the names that a query has used?  REQUIRES: the query locked them. */
 extern bool rose_upstream_has_names(struct WalReceiverConn *conn, const RoseUpstreamTable *table);
@@ -187,6 +188,7 @@ typedef struct RoseReplRel
 	XLogRecPtr	sync_lsn;		/* commits before it are skipped: the copy has them */
 	XLogRecPtr	until_lsn;		/* commits from there on are skipped: it is paused */
 	XLogRecPtr	pass_lsn;		/* the commit at this position is passed over; or invalid */
+	XLogRecPtr	exact_lsn;		/* before it the table has rows of several positions; or invalid */
 	uint64		passed;			/* changes of it that were */
 	int			natts;
 	RoseReplColumn *columns;	/* natts */
@@ -375,6 +377,7 @@ typedef struct RoseApplyCopies
 	XLogRecPtr	hold;			/* they need the WAL from there on; none: PG_UINT64_MAX */
 	bool		starting_over;	/* the worker ends, for the next one to go on elsewhere; what is being copied
 								 * goes on */
+	Oid			broken;			/* a change found that this table has to be copied again (rose_chunks.h); or invalid */
 } RoseApplyCopies;
 
 /* Descriptions of tables (rose_description.c). */

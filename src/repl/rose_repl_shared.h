@@ -53,6 +53,8 @@ typedef struct RoseFlightShared
 } RoseFlightShared;
 
 /* A table that is being copied, or is to be (rose_copy_places.c). */
+#define ROSE_SNAPSHOT_LENGTH	64
+
 typedef struct RoseReplCopyShared
 {
 	Oid			relid;			/* 0 = free */
@@ -66,6 +68,19 @@ typedef struct RoseReplCopyShared
 	uint64		rows;
 	uint64		bytes;
 	int64		expected_rows;	/* negative: not known */
+
+	/* of one that is copied in pieces: who leads, and those who help him (rose_copy_helpers.c) */
+	uint64		leader;			/* his ticket, in a helper's place; 0: this is no helper */
+	int			pieces;			/* how many there are; 0: it is copied as one */
+	uint32		claimed;		/* whoever reads which, by bits: piece 1 is bit 0 */
+	uint32		finished;		/* ... and those that are there */
+	bool		refused;		/* a helper could not help: no more of them */
+	uint64		done_rows;		/* of pieces that are there; rows and bytes are what is read of others */
+	uint64		done_bytes;
+	uint64		begun_rows;		/* ... and of those that were there when it began */
+	XLogRecPtr	snapshot_lsn;	/* the snapshot that all of them read: its position, ... */
+	char		snapshot[ROSE_SNAPSHOT_LENGTH];	/* ... its name on the upstream, and ... */
+	char		server[ROSE_SNAPSHOT_LENGTH];	/* ... which server that is */
 } RoseReplCopyShared;
 
 /* The worker stands still for a backend's snapshots (rose_verify_hold.c). */

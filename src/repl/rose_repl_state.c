@@ -41,6 +41,7 @@ int			rose_background_spill_size = 1024;
 int			rose_max_subscriptions = 16;
 int			rose_max_paused_wal_size = 10240;
 int			rose_max_copy_workers = 2;
+int			rose_copy_piece_size = 256 * 1024;
 int			rose_copied_patience = 60 * 1000;
 
 static HTAB *rose_repl_tables = NULL;
@@ -76,11 +77,18 @@ rose_repl_define_settings(void)
 							PGC_SIGHUP, GUC_UNIT_MB,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.max_copy_workers",
-							"Sets how many tables of a subscription are copied at a time, beside the stream.",
+							"Sets how many processes copy tables of a subscription at a time, beside the stream.",
 							"Zero has the subscription's worker copy them itself, one after the other, and stream in between.",
 							&rose_max_copy_workers,
 							2, 0, ROSE_MAX_COPIES,
 							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.copy_piece_size",
+							"Sets in pieces of which size large tables are copied.",
+							"What is there of a copy that was interrupted is not read again. Zero has each table copied as one.",
+							&rose_copy_piece_size,
+							256 * 1024, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_KB,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.debug_copied_patience",
 							"Sets how long a table that is copied waits for others, before the stream takes it in.",
@@ -619,7 +627,7 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	SpinLockRelease(&entry->mutex);
 	out->progress.copied_rows = entry->copied_rows;
 	for (int i = 0; i < ROSE_MAX_COPIES; i++)
-		out->progress.copied_rows += OidIsValid(entry->copies[i].relid) ? entry->copies[i].rows : 0;
+		out->progress.copied_rows += OidIsValid(entry->copies[i].relid) ? entry->copies[i].done_rows + entry->copies[i].rows : 0;
 	out->waiting = entry->waiting.relid;
 	out->waiting_since = entry->waiting.since;
 	if (!OidIsValid(out->waiting))

@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_background_settings.h"
+#include "repl/rose_chunks.h"
 #include "repl/rose_lock_slice.h"
 #include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
@@ -132,6 +133,15 @@ rose_repl_form_message(const ErrorData *edata)
 	return message.data;
 }
 
+/* For the next worker, which begins with it. */
+static void
+note_broken(Oid relid)
+{
+	rose_repl_local_begin();
+	rose_chunks_set_broken(rose_apply.sub->subid, relid);
+	rose_repl_local_commit();
+}
+
 /*
  * A table's error: note it, and have another worker go on at once; or, if nothing can be
  * done before the cause is put right, when that may have happened.
@@ -209,6 +219,8 @@ handle_error(void)
 		keep_reason(rose_apply.blocked);
 	if (OidIsValid(at_fault))
 		handle_table_error(at_fault, message, error_code, stops);
+	if (OidIsValid(rose_apply.copies.broken))
+		note_broken(rose_apply.copies.broken);
 	proc_exit(1);
 }
 

@@ -36,10 +36,8 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-#include "util/rose_key_facts.h"
 #include "util/rose_stop_point.h"
 #include "store/rose_file_name.h"
-#include "store/rose_metapage.h"
 #include "lsm/tree/rose_copied.h"
 #include "lsm/tree/rose_feed.h"
 #include "lsm/tree/rose_relation.h"
@@ -47,6 +45,7 @@
 #include "repl/rose_lock_slice.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_replace.h"
+#include "repl/rose_staging.h"
 
 /* In the queue for so long at a time, and then not for so long, which doubles. */
 #define TRY_MS			100
@@ -61,21 +60,6 @@
  * The new file
  */
 
-/* It is empty, and keyed by row ids so far. */
-static void
-take_key(Relation rel, Relation made)
-{
-	RoseMetaInfo info;
-
-	(void) rose_tree_open_any_order(rel);	/* brings the metapage up to this cluster */
-	rose_meta_read(rel, &info);
-	if (info.nkeys == 0)
-		return;
-	rose_key_facts_make(RelationGetDescr(made), info.nkeys, info.keys, &info.facts);
-	rose_meta_set_key(made, info.nkeys, info.keys, &info.facts);
-	rose_tree_invalidate(rose_file_name(made));
-}
-
 RoseReplacement *
 rose_replace_begin(Relation rel)
 {
@@ -85,7 +69,7 @@ rose_replace_begin(Relation rel)
 	result->made_relid = make_new_heap(result->relid, rel->rd_rel->reltablespace, rel->rd_rel->relam,
 									   rel->rd_rel->relpersistence, RowExclusiveLock);
 	result->made = table_open(result->made_relid, AccessExclusiveLock);
-	take_key(rel, result->made);
+	rose_staging_take_key(rel, result->made);
 	return result;
 }
 

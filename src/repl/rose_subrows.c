@@ -183,7 +183,9 @@ row_matches(const RoseRowScan *rs, RoseRowKey key)
 {
 	if (DatumGetObjectId(rose_subrows_value(rs, 1)) != key.subid)
 		return false;
-	return !OidIsValid(key.relid) || DatumGetObjectId(rose_subrows_value(rs, 2)) == key.relid;
+	if (OidIsValid(key.relid) && DatumGetObjectId(rose_subrows_value(rs, 2)) != key.relid)
+		return false;
+	return key.number == 0 || DatumGetInt32(rose_subrows_value(rs, 3)) == key.number;
 }
 
 /* Change the rows of the key as 'row' says, or (NULL) delete them. */

@@ -69,11 +69,12 @@ extern void rose_row_set_null(RoseRowEdit *row, int attno);
 extern void rose_row_set_text(RoseRowEdit *row, int attno, const char *value);	/* NULL: NULL */
 extern void rose_row_set_lsn(RoseRowEdit *row, int attno, XLogRecPtr lsn);	/* invalid: NULL */
 
-/* Which rows: the first column of all tables is a subscription's id, the second of some a table's. */
+/* Which rows: the first column of all tables is a subscription's id, the second of some a table's, the third of one a number. */
 typedef struct RoseRowKey
 {
 	Oid			subid;
 	Oid			relid;			/* invalid: any */
+	int			number;			/* 0: any */
 } RoseRowKey;
 
 #define ROSE_SUBROWS_OF(s)				((RoseRowKey) {.subid = (s), .relid = InvalidOid})

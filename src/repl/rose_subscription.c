@@ -31,6 +31,7 @@
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
+#include "repl/rose_chunks.h"
 #include "repl/rose_old_rows.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_subrows.h"
@@ -326,6 +327,7 @@ List *
 rose_subscription_tables(Oid subid)
 {
 	RoseRowScan cs;
+	List	   *before = rose_chunks_list(subid);
 	List	   *result = NIL;
 
 	if (!rose_subrows_begin(&cs, "subscription_rel", REL_NATTS))
@@ -350,6 +352,7 @@ rose_subscription_tables(Oid subid)
 		result = lappend(result, table);
 	}
 	rose_subrows_end(&cs);
+	rose_chunks_tell_tables(subid, result, before);
 	return result;
 }
 
@@ -558,6 +561,7 @@ rose_subscription_delete(Oid subid)
 
 	rose_subscription_forget_new(subid);
 	rose_old_rows_forget(subid, InvalidOid);
+	rose_chunks_forget(subid, InvalidOid);
 	rose_seen_forget(subid, InvalidOid);
 	if (read_options(subid, &options))
 		rose_subrows_delete("subscription_options", ROSE_SUBROWS_OF(subid));
@@ -677,6 +681,7 @@ rose_subscription_remove_table(Oid subid, Oid relid)
 {
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF_TABLE(subid, relid));
 	rose_old_rows_forget(subid, relid);
+	rose_chunks_forget(subid, relid);
 	rose_seen_forget(subid, relid);
 }
 

@@ -12,7 +12,7 @@
  * Nothing here knows of local tables.
  *
  * State is of the connection; no locks here.  The upstream's tables are locked in AccessShareLock from
- * rose_upstream_start_copy to the end of the upstream's transaction.
+ * rose_upstream_lock_rows to the end of the upstream's transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -80,25 +80,35 @@ is_plain_table(WalReceiverConn *conn, const char *nspname, const char *relname)
 	return strcmp(linitial(kinds), "r") == 0;
 }
 
-/* *whole: it is all rows of one table. */
-static char *
-source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table, bool *whole)
+static void
+find_source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table, RoseUpstreamRows *rows)
 {
-	char	   *filter = row_filter(conn, rose_upstream_literals(publications), table->nspname, table->relname);
-	bool		plain = is_plain_table(conn, table->nspname, table->relname);
+	rows->filter = row_filter(conn, rose_upstream_literals(publications), table->nspname, table->relname);
+	rows->plain = is_plain_table(conn, table->nspname, table->relname);
+	rows->relation = psprintf("%s%s", rows->plain ? "ONLY " : "", quote_qualified_identifier(table->nspname, table->relname));
+}
 
-	*whole = plain && filter == NULL;
-	return psprintf("%s%s%s%s", plain ? "ONLY " : "",
-					quote_qualified_identifier(table->nspname, table->relname),
-					filter != NULL ? " WHERE " : "", filter != NULL ? filter : "");
+/* condition: NULL, or a further one. */
+static char *
+from_clause(const RoseUpstreamRows *rows, const char *condition)
+{
+	StringInfoData result;
+
+	initStringInfo(&result);
+	appendStringInfoString(&result, rows->relation);
+	if (rows->filter != NULL || condition != NULL)
+		appendStringInfo(&result, " WHERE %s%s%s", rows->filter != NULL ? psprintf("(%s)", rows->filter) : "",
+						 rows->filter != NULL && condition != NULL ? " AND " : "", condition != NULL ? condition : "");
+	return result.data;
 }
 
 char *
 rose_upstream_source(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table)
 {
-	bool		whole;
+	RoseUpstreamRows rows;
 
-	return source(conn, publications, table, &whole);
+	find_source(conn, publications, table, &rows);
+	return from_clause(&rows, NULL);
 }
 
 pg_noreturn static void
@@ -172,40 +182,43 @@ has_new_partition(WalReceiverConn *conn, Oid relid)
 								 "look at the partitions of a table") != NIL;
 }
 
-int64
-rose_upstream_start_copy(WalReceiverConn *conn, List *publications,
-						 const RoseUpstreamTable *table, List *columns)
+void
+rose_upstream_lock_rows(WalReceiverConn *conn, List *publications, const RoseUpstreamTable *table, RoseUpstreamRows *rows)
 {
-	bool		whole;
-	char	   *from = source(conn, publications, table, &whole);
-	int64		expected = plan(conn, table, from);
-	StringInfoData names;
-	char	   *sql;
-	WalRcvExecResult *res;
-	ListCell   *lc;
-
+	find_source(conn, publications, table, rows);
+	rows->expected = plan(conn, table, from_clause(rows, NULL));
 	if (has_new_file(conn, table->relid) || has_new_partition(conn, table->relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("the upstream's table \"%s.%s\" was emptied, or written anew, or got a partition, while its copy began",
 						table->nspname, table->relname),
 				 errdetail("The worker tries again.")));
+}
+
+void
+rose_upstream_start_copy(WalReceiverConn *conn, const RoseUpstreamTable *table, const RoseUpstreamRows *rows,
+						 List *columns, const char *condition)
+{
+	StringInfoData names;
+	char	   *sql;
+	WalRcvExecResult *res;
+	ListCell   *lc;
+
 	initStringInfo(&names);
 	foreach(lc, columns)
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_identifier(lfirst(lc)));
 
 	/* COPY itself takes no generated columns, which 18 may have among these */
-	if (whole && columns != NIL && walrcv_server_version(conn) < 180000)
+	if (rows->plain && rows->filter == NULL && condition == NULL && columns != NIL && walrcv_server_version(conn) < 180000)
 		sql = psprintf("COPY %s (%s) TO STDOUT",
 					   quote_qualified_identifier(table->nspname, table->relname), names.data);
 	else
-		sql = psprintf("COPY (SELECT %s FROM %s) TO STDOUT", names.data, from);
+		sql = psprintf("COPY (SELECT %s FROM %s) TO STDOUT", names.data, from_clause(rows, condition));
 
 	res = walrcv_exec(conn, sql, 0, NULL);
 	if (res->status != WALRCV_OK_COPY_OUT)
 		cannot_start(table, res);
 	walrcv_clear_result(res);
-	return expected;
 }
 
 /*

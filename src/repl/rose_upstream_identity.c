@@ -203,7 +203,7 @@ furthest(void)
 
 		/* what waits for its copy has no rows, and what is in error gets others */
 		if (!rose_subscription_table_waits(table) && strcmp(table->state, ROSE_REL_ERROR) != 0)
-			result = Max(result, table->sync_lsn);
+			result = Max(result, Max(table->sync_lsn, table->exact_lsn));
 	}
 	return result;
 }

@@ -558,6 +558,8 @@ look_again(RoseVerify *verify)
 			table->problem = problem_of_state(now);
 		if (table->problem == NULL && now->sync_lsn > verify->lsn)
 			table->problem = "not compared: it is further than the stream, which has gone back for another table";
+		if (table->problem == NULL && now->exact_lsn > verify->lsn)
+			table->problem = "not compared: it was copied in pieces, and the stream is not past all of them yet";
 		if (table->problem == NULL)
 			look_at_names_again(verify, table, now->columns);
 	}

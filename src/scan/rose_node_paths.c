@@ -110,7 +110,8 @@ is_rose(const RelOptInfo *rel, const RangeTblEntry *rte)
 
 	if (rel->indexlist != NIL)
 		return rose_primary_key_is_planned(linitial_node(IndexOptInfo, rel->indexlist));
-	if (!RELKIND_HAS_TABLE_AM(rte->relkind))
+	/* those of TOAST tables' kind are not to be read (repl/rose_staging.c) */
+	if (!RELKIND_HAS_TABLE_AM(rte->relkind) || rte->relkind == RELKIND_TOASTVALUE)
 		return false;
 	relation = RelationIdGetRelation(rte->relid);
 	if (relation == NULL)

@@ -21,6 +21,7 @@
 #include "nodes/pg_list.h"
 #include "utils/lsyscache.h"
 
+#include "repl/rose_chunks.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
 /*
@@ -40,6 +41,9 @@ rose_sql_pause_table(const RoseSubscription *sub, Oid relid)
 		rose_subscription_set_table(sub->subid, relid, ROSE_REL_PAUSED,
 									copied ? table->sync_lsn : InvalidXLogRecPtr, NULL, NULL,
 									copied ? table->sync_lsn : InvalidXLogRecPtr);
+		/* the upstream keeps nothing for what there is of it */
+		if (!copied)
+			rose_chunks_forget(sub->subid, relid);
 		return;
 	}
 	if (!rose_subscription_table_is_live(table))

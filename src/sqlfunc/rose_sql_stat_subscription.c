@@ -279,7 +279,7 @@ phase_name(RoseCopyPhase phase)
 static double
 percent_read(const RoseReplCopy *copy)
 {
-	if (copy->phase > ROSE_COPY_READING)
+	if (copy->phase > ROSE_COPY_READING && copy->pieces_done == copy->pieces)
 		return 100;
 	if (copy->phase == ROSE_COPY_CONNECTING || copy->expected_rows < 0)
 		return -1;
@@ -292,9 +292,12 @@ put_time_left(RoseSqlRow *row, const RoseReplCopy *copy, double percent)
 {
 	Interval   *left = palloc0(sizeof(Interval));
 
-	if (percent > 0)
-		left->time = (GetCurrentTimestamp() - copy->reading_since) * ((100 - percent) / percent);
-	rose_sql_put(row, IntervalPGetDatum(left), percent <= 0 || percent >= 100);
+	/* what was there before has taken no time of this one's */
+	double		begun = copy->begun_rows > 0 ? Min(100.0 * copy->begun_rows / Max(copy->expected_rows, 1), percent) : 0;
+
+	if (percent > begun)
+		left->time = (GetCurrentTimestamp() - copy->reading_since) * ((100 - percent) / (percent - begun));
+	rose_sql_put(row, IntervalPGetDatum(left), percent <= begun || percent >= 100);
 }
 
 Datum
@@ -320,6 +323,9 @@ rose_copy_progress(PG_FUNCTION_ARGS)
 		rose_sql_put(&row, Float8GetDatum(percent), percent < 0);
 		put_time_left(&row, &copies[i], percent);
 		rose_sql_put_time(&row, copies[i].since);
+		rose_sql_put(&row, Int32GetDatum(copies[i].pieces), copies[i].pieces == 0);
+		rose_sql_put(&row, Int32GetDatum(copies[i].pieces_done), copies[i].pieces == 0);
+		rose_sql_put(&row, Int32GetDatum(copies[i].workers), false);
 		rose_sql_emit(fcinfo, &row);
 	}
 	return (Datum) 0;

@@ -89,6 +89,8 @@ static bool
 is_past_copies(const RoseSubscription *sub)
 {
 	RoseSubscription *now = rose_subscription_get(sub->subid);
+	/* before the position, which goes back before a table that was copied is there */
+	List	   *tables = rose_subscription_tables(sub->subid);
 	RoseReplSnapshot snapshot;
 	ListCell   *lc;
 
@@ -96,11 +98,11 @@ is_past_copies(const RoseSubscription *sub)
 	if (now == NULL || !now->enabled || !rose_repl_get(sub->subid, &snapshot) ||
 		(snapshot.blocked[0] != '\0' && !snapshot.looks_again))
 		return true;
-	foreach(lc, rose_subscription_tables(sub->subid))
+	foreach(lc, tables)
 	{
 		RoseSubscriptionTable *tree = lfirst(lc);
 
-		if (rose_subscription_table_is_live(tree) && tree->sync_lsn > snapshot.progress.applied_lsn)
+		if (rose_subscription_table_is_live(tree) && Max(tree->sync_lsn, tree->exact_lsn) > snapshot.progress.applied_lsn)
 			return false;
 	}
 	return true;
@@ -146,9 +148,9 @@ require_not_blocked(const RoseSubscription *sub, const RoseReplSnapshot *snapsho
 			 errhint("See last_error in rose.stat_subscription, which says what to do.")));
 }
 
-/* Do the tables (InvalidOid: all) have what was committed before the position, if the stream has passed it? */
+/* Do the tables (InvalidOid: all) have what was committed before the position, and no more than some later one, if the stream has applied so much? */
 static bool
-tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
+tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn, XLogRecPtr applied)
 {
 	List	   *tables = rose_subscription_tables(sub->subid);
 	ListCell   *lc;
@@ -161,7 +163,10 @@ tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn)
 		RoseSubscriptionTable *tree = lfirst(lc);
 
 		if (rose_subscription_table_is_live(tree))
+		{
+			result &= tree->exact_lsn <= applied;
 			continue;
+		}
 		if (strcmp(tree->state, ROSE_REL_ERROR) != 0 && strcmp(tree->state, ROSE_REL_PAUSED) != 0)
 			result = false;		/* waits for its copy */
 		else if (tree->error_lsn < lsn)
@@ -201,10 +206,11 @@ rose_wait_for_lsn(PG_FUNCTION_ARGS)
 
 		if (known)
 			require_not_blocked(wait.sub, &snapshot, lsn);
-		if (known && is_applied(&snapshot, lsn) && tables_have(wait.sub, relid, lsn))
+		if (known && is_applied(&snapshot, lsn) && tables_have(wait.sub, relid, lsn, snapshot.progress.applied_lsn))
 		{
 			/* for tables that were copied, the stream goes back before they are there */
-			if (rose_repl_get(wait.sub->subid, &snapshot) && is_applied(&snapshot, lsn))
+			if (rose_repl_get(wait.sub->subid, &snapshot) && is_applied(&snapshot, lsn) &&
+				tables_have(wait.sub, relid, lsn, snapshot.progress.applied_lsn))
 				break;
 		}
 		wait_or_time_out(&wait, 5, psprintf("apply %X/%X", LSN_FORMAT_ARGS(lsn)));

@@ -47,6 +47,11 @@ rose_scan_begin_callback(Relation rel, Snapshot snapshot, int nkeys, struct Scan
 {
 	RoseTableScan *scan = palloc0(sizeof(RoseTableScan));
 
+	/* of a copy that is not whole yet: its rows are nobody's (repl/rose_staging.c) */
+	if (rel->rd_rel->relkind == RELKIND_TOASTVALUE)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot read \"%s\", which has the rows of a copy that is not whole yet", RelationGetRelationName(rel))));
 	RelationIncrementReferenceCount(rel);
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
