@@ -73,6 +73,9 @@ rose_conflicts_expect(const RoseReplTarget *target, RoseOp op)
 {
 	if (rose_apply.blame.beside || target->table->schema->nkeys == 0)
 		return ROSE_CONFLICT_NONE;
+	/* it may come over a row that has it, in a piece of the copy that is of later */
+	if (rose_apply.remote.commit_lsn < target->of->exact_lsn)
+		return ROSE_CONFLICT_NONE;
 	switch (rose_apply.blame.command)
 	{
 		case LOGICAL_REP_MSG_INSERT:
