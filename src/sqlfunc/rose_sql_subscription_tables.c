@@ -250,6 +250,19 @@ require_replaceable(const RoseSubscription *sub, Oid relid)
 		table_close(lfirst(lc), NoLock);
 }
 
+/* What it has been given, whether that is one position or not. */
+static XLogRecPtr
+position_of_changes(const RoseSubscription *sub, const RoseSubscriptionTable *tree)
+{
+	if (rose_subscription_table_waits(tree))
+		return InvalidXLogRecPtr;
+	if (strcmp(tree->state, ROSE_REL_PAUSED) == 0 || strcmp(tree->state, ROSE_REL_ERROR) == 0)
+		return tree->error_lsn;
+	if (strcmp(tree->state, ROSE_REL_COPIED) == 0)
+		return tree->sync_lsn;
+	return Max(sub->durable_lsn, tree->sync_lsn);
+}
+
 /* Of which position are the rows that it has, if the stream ends here?  Invalid: of none, or it is not known. */
 static XLogRecPtr
 position_of_rows(const RoseSubscription *sub, const RoseSubscriptionTable *tree)
@@ -258,13 +271,8 @@ position_of_rows(const RoseSubscription *sub, const RoseSubscriptionTable *tree)
 
 	if (rose_old_rows_are_there(sub->subid, tree->relid, &lsn))
 		return lsn;				/* they are older ones still */
-	if (rose_subscription_table_waits(tree))
-		return InvalidXLogRecPtr;
-	if (strcmp(tree->state, ROSE_REL_PAUSED) == 0 || strcmp(tree->state, ROSE_REL_ERROR) == 0)
-		return tree->error_lsn;
-	if (strcmp(tree->state, ROSE_REL_COPIED) == 0)
-		return tree->sync_lsn;
-	return Max(sub->durable_lsn, tree->sync_lsn);
+	lsn = position_of_changes(sub, tree);
+	return lsn < tree->exact_lsn ? InvalidXLogRecPtr : lsn;
 }
 
 /* Its rows stay until it has been copied.  sub as it is now, with its worker drained. */

@@ -169,7 +169,7 @@ tables_have(const RoseSubscription *sub, Oid relid, XLogRecPtr lsn, XLogRecPtr a
 		}
 		if (strcmp(tree->state, ROSE_REL_ERROR) != 0 && strcmp(tree->state, ROSE_REL_PAUSED) != 0)
 			result = false;		/* waits for its copy */
-		else if (tree->error_lsn < lsn)
+		else if (tree->error_lsn < Max(lsn, tree->exact_lsn))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("table \"%s.%s\" of rose subscription \"%s\" is paused, or in error, before %X/%X",
