@@ -294,3 +294,22 @@ rose_chunks_forget(Oid subid, Oid relid)
 	rose_subrows_delete(PIECE_TABLE, ROSE_SUBROWS_OF_TABLE(subid, relid));
 	rose_subrows_delete(COPY_TABLE, ROSE_SUBROWS_OF_TABLE(subid, relid));
 }
+
+void
+rose_chunks_forget_table(Oid relid)
+{
+	RoseRowScan rs;
+	List	   *subids = NIL;
+	ListCell   *lc;
+
+	if (!rose_subrows_begin(&rs, COPY_TABLE, COPY_NATTS))
+		return;
+	while (rose_subrows_next(&rs))
+	{
+		if (DatumGetObjectId(rose_subrows_value(&rs, COPY_RELID)) == relid)
+			subids = lappend_oid(subids, DatumGetObjectId(rose_subrows_value(&rs, COPY_SUBID)));
+	}
+	rose_subrows_end(&rs);
+	foreach(lc, subids)
+		rose_chunks_forget(lfirst_oid(lc), relid);
+}

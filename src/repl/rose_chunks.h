@@ -51,6 +51,9 @@ extern void rose_chunks_set_broken(Oid subid, Oid relid);
 /* All of it, with the relation, if they have one.  An invalid relid: of all tables. */
 extern void rose_chunks_forget(Oid subid, Oid relid);
 
+/* Of any subscription: one of the database that this one was made from has rows here, too. */
+extern void rose_chunks_forget_table(Oid relid);
+
 /*
  * What is known of a subscription's tables (RoseSubscriptionTable, with nothing else in it) is put into the list of them; before: what was
  * before their states were read.

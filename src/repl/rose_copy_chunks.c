@@ -226,7 +226,7 @@ rose_copy_chunks_find(WalReceiverConn *conn, Relation rel, const RoseCopyJob *jo
 
 	if (!rose_chunks_can() || !can_be_in_pieces(conn, rel, job, &key))
 	{
-		rose_chunks_forget(subid, relid);
+		rose_chunks_forget_table(relid);
 		return NULL;
 	}
 	upstream = describe_upstream(conn, job, source, &key);
@@ -240,7 +240,7 @@ rose_copy_chunks_find(WalReceiverConn *conn, Relation rel, const RoseCopyJob *jo
 		ereport(LOG,
 				(errmsg("rose subscription \"%s\" begins anew with the copy of table \"%s\", because it, or the upstream's, is not what it was",
 						rose_apply.sub->name, RelationGetRelationName(rel))));
-	rose_chunks_forget(subid, relid);
+	rose_chunks_forget_table(relid);
 	chunks = plan_pieces(conn, rel, job, &key);
 	if (chunks == NULL)
 		return NULL;
@@ -398,6 +398,7 @@ rose_copy_chunks_switch(WalReceiverConn *conn, Relation rel, const RoseCopyJob *
 		elog(ERROR, "pieces of table %u are missing", relid);
 	/* whoever merges it has it open */
 	rose_replace_lock(chunks->made, list_make1_oid(chunks->made));
+	rose_staging_drop_dependents(chunks->made);
 	rose_copy_switch(conn, rel, job, open_made(rel, chunks, AccessExclusiveLock));
 	if (chunks->exact_lsn > chunks->first_lsn)
 		rose_chunks_set_switched(rose_apply.sub->subid, relid);

@@ -4,8 +4,8 @@
  *	  The relation that has the rows of a copy until all are there.
  *
  * A copy that is made in pieces, each a transaction of its own, needs a place for them that outlives a crash and shows them
- * to nobody.  That is a file of the table's access method, with the table's columns and key, of a relation in the extension's schema.
- * Its kind is that of TOAST tables: those belong to no publication, to no dump, and to no type, and nobody writes to them by SQL.
+ * to nobody.  That is a file of the table's access method, with the table's columns and key, of a relation in the schema of
+ * TOAST tables, where nobody else makes objects or looks at them, so that nobody can have his own depend on it.  Its kind is that of TOAST tables: those belong to no publication, to no dump, and to no type, and nobody writes to them by SQL.
  * Reading it is refused by the access method.  It goes with its table (pg_depend), and with the switch at the end, which
  * gives the table its file (rose_replace.c).
  *
@@ -26,11 +26,12 @@
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/heap.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
 #include "common/hashfn.h"
 #include "lib/stringinfo.h"
 #include "storage/lmgr.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -86,18 +87,28 @@ options_of(Relation rel)
 	return value;
 }
 
+/* One that nobody knows any more: that of the database that this one was made from. */
+static void
+drop_unknown(const char *name)
+{
+	Oid			relid = get_relname_relid(name, PG_TOAST_NAMESPACE);
+
+	if (OidIsValid(relid))
+		rose_staging_drop(relid);
+}
+
 Oid
 rose_staging_create(Relation rel)
 {
-	Oid			nspid = get_namespace_oid("rose", false);
 	char	   *name = psprintf("copy_of_%u", RelationGetRelid(rel));
 	ObjectAddress made;
 	ObjectAddress table;
 	Relation	made_rel;
 
+	drop_unknown(name);
 	ObjectAddressSet(table, RelationRelationId, RelationGetRelid(rel));
 	ObjectAddressSet(made, RelationRelationId,
-					 heap_create_with_catalog(name, nspid, rel->rd_rel->reltablespace, InvalidOid, InvalidOid, InvalidOid,
+					 heap_create_with_catalog(name, PG_TOAST_NAMESPACE, rel->rd_rel->reltablespace, InvalidOid, InvalidOid, InvalidOid,
 											  rel->rd_rel->relowner, rel->rd_rel->relam,
 											  CreateTupleDescCopy(RelationGetDescr(rel)), NIL, RELKIND_TOASTVALUE,
 											  rel->rd_rel->relpersistence, false, false, ONCOMMIT_NOOP, options_of(rel),
@@ -133,7 +144,17 @@ rose_staging_drop(Oid made)
 		return;
 	relation_close(rel, NoLock);
 	ObjectAddressSet(object, RelationRelationId, made);
-	performDeletion(&object, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	performDeletion(&object, DROP_CASCADE, PERFORM_DELETION_INTERNAL | PERFORM_DELETION_QUIETLY);
+}
+
+void
+rose_staging_drop_dependents(Oid made)
+{
+	ObjectAddress object;
+
+	ObjectAddressSet(object, RelationRelationId, made);
+	performDeletion(&object, DROP_CASCADE,
+					PERFORM_DELETION_INTERNAL | PERFORM_DELETION_QUIETLY | PERFORM_DELETION_SKIP_ORIGINAL);
 }
 
 static void
@@ -163,8 +184,9 @@ rose_staging_describe(Relation rel)
 	rose_meta_read(rel, &info);
 	key = hash_bytes_extended((unsigned char *) info.keys, info.nkeys * sizeof(info.keys[0]), 0);
 	initStringInfo(&described);
-	appendStringInfo(&described, "%u:%u:%c:%d:" UINT64_FORMAT ";", rel->rd_rel->reltablespace, rel->rd_rel->relam,
-					 rel->rd_rel->relpersistence, info.nkeys, key);
+	/* the owner, too: nothing keeps the one that the relation was made for */
+	appendStringInfo(&described, "%u:%u:%u:%c:%d:" UINT64_FORMAT ";", rel->rd_rel->relowner, rel->rd_rel->reltablespace,
+					 rel->rd_rel->relam, rel->rd_rel->relpersistence, info.nkeys, key);
 	describe_columns(&described, RelationGetDescr(rel));
 	return psprintf("%016llx%016llx",
 					(unsigned long long) hash_bytes_extended((unsigned char *) described.data, described.len, 1),

@@ -26,6 +26,9 @@ extern Oid	rose_staging_create(Relation rel);
 extern Relation rose_staging_open(Oid made, LOCKMODE mode);
 extern void rose_staging_drop(Oid made);
 
+/* What a superuser has made of it does not stand in the way of the switch.  REQUIRES: AccessExclusiveLock on it. */
+extern void rose_staging_drop_dependents(Oid made);
+
 /* What the table demands of its rows, and how they are kept: rows of a staging relation fit as long as it is the same. */
 extern char *rose_staging_describe(Relation rel);
 

@@ -189,5 +189,23 @@ foreach my $way ('a helper ends', 'a helper ends and his piece is there', 'who l
 	is(down("SELECT count(*) FROM rose.check('plain')"), 0, "$way: nothing is wrong with it");
 }
 
+# --- who stands in the way of the relation of pieces
+down('ALTER SYSTEM SET rose.max_copy_workers = 1; SELECT pg_reload_conf()');
+down('CREATE ROLE anybody; CREATE SCHEMA anys AUTHORIZATION anybody');
+my $made = 'pg_toast.copy_of_' . down("SELECT 'plain'::regclass::oid");
+my $end = sub { down('SELECT pg_terminate_backend(' . copier() . ')') };
+my $fails = sub { my ($sql) = @_; my ($rc, $out, $err) = $replica->psql('postgres', $sql); return $err };
+
+interrupted('plain', 2, sub {
+	like($fails->("SET ROLE anybody; CREATE VIEW anys.v AS SELECT id FROM $made"), qr/permission denied for schema pg_toast/, 'nobody makes a view of pieces');
+	down("CREATE VIEW anys.v AS SELECT id FROM $made") }, $end);
+synced();
+same('a view that a superuser made of pieces does not hold the copy', 'plain');
+is(down("SELECT to_regclass('anys.v') IS NULL"), 't', 'it is gone');
+interrupted('plain', 2, sub { down("CREATE VIEW anys.v AS SELECT id FROM $made") }, $end, sub { down("SELECT rose.pause_table('s', 'plain')") });
+is(down("SELECT to_regclass('$made') IS NULL"), 't', 'nor does it hold what throws pieces away');
+down("SELECT rose.resume_table('s', 'plain')");
+synced();
+
 $_->stop foreach $replica, $upstream;
 done_testing();
