@@ -25,6 +25,8 @@
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_upstream_pieces.h"
 
+/* Since then the upstream can name the partitions of a table. */
+#define PARTITION_TREE_VERSION	120000
 /* So many rows are asked for to find bounds. */
 #define SAMPLE_ROWS			30000
 /* A block is read for each range that it has rows of; more often than that, there are fewer ranges. */
@@ -184,6 +186,31 @@ rose_upstream_make_ranges(WalReceiverConn *conn, const RoseUpstreamRows *rows, c
 	return lappend(result, psprintf("ROW(%s) > %s", names, before));
 }
 
+/*
+ * Versions of the catalog's rows that say what is published of the table, and of its own rows there.  Changes that were left out for a while, by a
+ * publication that is as it was again, or a schema that the table has come back to, are in no stream: so these must be the same rows.
+ */
+static List *
+catalog_versions(WalReceiverConn *conn, List *publications, Oid relid)
+{
+	char	   *names = rose_upstream_literals(publications);
+	char	   *tables = psprintf("%u", relid);
+
+	if (walrcv_server_version(conn) >= PARTITION_TREE_VERSION)
+		tables = psprintf("SELECT %u UNION ALL SELECT t.relid FROM pg_catalog.pg_partition_tree(%u) t"
+						  " UNION ALL SELECT t.relid FROM pg_catalog.pg_partition_ancestors(%u) t", relid, relid, relid);
+	return rose_upstream_strings(conn,
+								 psprintf("SELECT pg_catalog.concat('p', p.oid::pg_catalog.text, ':', p.xmin::pg_catalog.text) AS x"
+										  " FROM pg_catalog.pg_publication p WHERE p.pubname IN (%s)"
+										  " UNION ALL SELECT pg_catalog.concat('r', r.oid::pg_catalog.text, ':', r.xmin::pg_catalog.text)"
+										  " FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid"
+										  " WHERE p.pubname IN (%s) AND r.prrelid IN (%s)"
+										  " UNION ALL SELECT pg_catalog.concat('c', c.oid::pg_catalog.text, ':', c.xmin::pg_catalog.text)"
+										  " FROM pg_catalog.pg_class c WHERE c.oid IN (%s) ORDER BY 1",
+										  names, names, tables, tables),
+								 "read how a table is published");
+}
+
 char *
 rose_upstream_describe_rows(WalReceiverConn *conn, const RoseUpstreamIdentity *identity, List *publications,
 							const RoseUpstreamTable *table, const RoseUpstreamRows *rows, const RoseUpstreamKey *key, List *columns)
@@ -205,6 +232,8 @@ rose_upstream_describe_rows(WalReceiverConn *conn, const RoseUpstreamIdentity *i
 									  psprintf("SELECT pg_catalog.concat(a.attnum::pg_catalog.text, ':', a.attname, ':', a.atttypid::pg_catalog.text, ':', a.atttypmod::pg_catalog.text, ':', a.attcollation::pg_catalog.text)"
 											   " FROM pg_catalog.pg_attribute a WHERE a.attrelid = %u AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum", table->relid),
 									  "read the columns of a table"))
+		appendStringInfo(&described, "%s;", lfirst(lc) != NULL ? (char *) lfirst(lc) : "");
+	foreach(lc, catalog_versions(conn, publications, table->relid))
 		appendStringInfo(&described, "%s;", lfirst(lc) != NULL ? (char *) lfirst(lc) : "");
 	return psprintf("%016llx%016llx",
 					(unsigned long long) hash_bytes_extended((unsigned char *) described.data, described.len, 1),

@@ -108,7 +108,8 @@ my %altered = (
 	'VACUUM FULL' => 'VACUUM FULL t',
 	'a rewrite' => "ALTER TABLE t ALTER k TYPE int USING k + 1000, ALTER v TYPE varchar(200); ALTER TABLE t ALTER v TYPE text",
 	'a column that comes and goes' => 'ALTER TABLE t ADD x int; ALTER TABLE t DROP x',
-	'publications' => 'DROP PUBLICATION p; CREATE PUBLICATION p FOR TABLE t');
+	'publications' => 'DROP PUBLICATION p; CREATE PUBLICATION p FOR TABLE t',
+	'a publication that leaves changes out for a while' => "ALTER PUBLICATION p SET (publish = 'insert'); UPDATE t SET k = 77 WHERE id <= 10 OR id > $rows - 10; DELETE FROM t WHERE id IN (11, 12); ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')");
 foreach my $way (sort keys %altered)
 {
 	$log = interrupted(sub { down("SELECT rose.alter_subscription('s', enabled => false)") });
