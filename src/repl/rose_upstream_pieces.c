@@ -27,6 +27,8 @@
 
 /* Since then the upstream can name the partitions of a table. */
 #define PARTITION_TREE_VERSION	120000
+/* ... and publish whole schemas. */
+#define SCHEMAS_VERSION			150000
 /* So many rows are asked for to find bounds. */
 #define SAMPLE_ROWS			30000
 /* A block is read for each range that it has rows of; more often than that, there are fewer ranges. */
@@ -195,10 +197,16 @@ catalog_versions(WalReceiverConn *conn, List *publications, Oid relid)
 {
 	char	   *names = rose_upstream_literals(publications);
 	char	   *tables = psprintf("%u", relid);
+	char	   *schemas = "";
 
 	if (walrcv_server_version(conn) >= PARTITION_TREE_VERSION)
 		tables = psprintf("SELECT %u UNION ALL SELECT t.relid FROM pg_catalog.pg_partition_tree(%u) t"
 						  " UNION ALL SELECT t.relid FROM pg_catalog.pg_partition_ancestors(%u) t", relid, relid, relid);
+	/* a partition may be published with the schema of its root */
+	if (walrcv_server_version(conn) >= SCHEMAS_VERSION)
+		schemas = psprintf(" UNION ALL SELECT pg_catalog.concat('n', s.oid::pg_catalog.text)"
+						   " FROM pg_catalog.pg_publication_namespace s JOIN pg_catalog.pg_publication p ON p.oid = s.pnpubid"
+						   " JOIN pg_catalog.pg_class c ON c.relnamespace = s.pnnspid WHERE p.pubname IN (%s) AND c.oid IN (%s)", names, tables);
 	return rose_upstream_strings(conn,
 								 psprintf("SELECT pg_catalog.concat('p', p.oid::pg_catalog.text, ':', p.xmin::pg_catalog.text) AS x"
 										  " FROM pg_catalog.pg_publication p WHERE p.pubname IN (%s)"
@@ -206,8 +214,8 @@ catalog_versions(WalReceiverConn *conn, List *publications, Oid relid)
 										  " FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid"
 										  " WHERE p.pubname IN (%s) AND r.prrelid IN (%s)"
 										  " UNION ALL SELECT pg_catalog.concat('c', c.oid::pg_catalog.text, ':', c.xmin::pg_catalog.text)"
-										  " FROM pg_catalog.pg_class c WHERE c.oid IN (%s) ORDER BY 1",
-										  names, names, tables, tables),
+										  " FROM pg_catalog.pg_class c WHERE c.oid IN (%s)%s ORDER BY 1",
+										  names, names, tables, tables, schemas),
 								 "read how a table is published");
 }
 
