@@ -67,8 +67,9 @@ sub change
 		random(8) == 0 ? "VACUUM FULL $table" : ());
 }
 
-# A key may be there already: then nothing is changed.
-sub changed { $upstream->psql('postgres', change(@_)); return }
+# A key may be there already: then nothing is changed. Nor is by what needs the table for itself while a copier that was stopped has it locked,
+# who goes on only after this.
+sub changed { $upstream->psql('postgres', "SET lock_timeout = '2s'; " . change(@_)); return }
 
 sub copier { return down('SELECT pid FROM rose.stat_copy_progress WHERE pid IS NOT NULL LIMIT 1') }
 
