@@ -156,7 +156,7 @@ rose_copy_helpers_join(WalReceiverConn *conn)
 	LWLockRelease(&rose_repl_shared->lock);
 	if (leader == NULL)
 		report_gone();
-	rose_upstream_command(conn, "SET row_security = off");
+	rose_upstream_prepare_copy(conn);
 	rose_upstream_command(conn, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
 	rose_upstream_command(conn, psprintf("SET TRANSACTION SNAPSHOT '%s'", there.snapshot));
 	if (strcmp(server_of(conn), there.server) != 0)

@@ -92,6 +92,9 @@ extern void rose_upstream_estimate(struct WalReceiverConn *conn, Oid relid, int6
 /* Error if the rows may not be read. */
 extern void rose_upstream_require_select(struct WalReceiverConn *conn, const RoseUpstreamTable *table, List *columns);
 
+/* For a transaction that reads a table: nothing is hidden from it, and it may stand idle while what it has read is sorted here. */
+extern void rose_upstream_prepare_copy(struct WalReceiverConn *conn);
+
 /* Begin a transaction whose snapshot is that of a temporary slot at *lsn. */
 extern void rose_upstream_begin_copy(struct WalReceiverConn *conn, const char *slot,
 									 XLogRecPtr *lsn);

@@ -513,7 +513,7 @@ rose_upstream_estimate(WalReceiverConn *conn, Oid relid, int64 *rows, int64 *byt
 	*bytes = values[1] != NULL ? strtoll(values[1], NULL, 10) : 0;
 }
 
-/* Of row security, COPY itself speaks (rose_upstream_begin_copy). */
+/* Of row security, COPY itself speaks (rose_upstream_prepare_copy). */
 void
 rose_upstream_require_select(WalReceiverConn *conn, const RoseUpstreamTable *table, List *columns)
 {

@@ -25,6 +25,18 @@
 #include "compat/rose_compat_repl.h"
 #include "repl/rose_repl_internal.h"
 
+#define TRANSACTION_TIMEOUT_VERSION	170000
+
+void
+rose_upstream_prepare_copy(WalReceiverConn *conn)
+{
+	/* rows that a policy hides are an error: the stream would have their changes */
+	rose_upstream_command(conn, "SET row_security = off");
+	rose_upstream_command(conn, "SET idle_in_transaction_session_timeout = 0");
+	if (walrcv_server_version(conn) >= TRANSACTION_TIMEOUT_VERSION)
+		rose_upstream_command(conn, "SET transaction_timeout = 0");
+}
+
 /*
  * The transaction's snapshot is that of a temporary slot's consistent point: it
  * sees what committed before *lsn, and a stream from *lsn has the rest.  The slot
@@ -33,8 +45,7 @@
 void
 rose_upstream_begin_copy(WalReceiverConn *conn, const char *slot, XLogRecPtr *lsn)
 {
-	/* rows that a policy hides are an error: the stream would have their changes */
-	rose_upstream_command(conn, "SET row_security = off");
+	rose_upstream_prepare_copy(conn);
 	rose_upstream_command(conn, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ");
 	(void) rose_walrcv_create_slot(conn, slot, true, CRS_USE_SNAPSHOT, lsn);
 }

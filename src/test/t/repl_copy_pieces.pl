@@ -207,5 +207,26 @@ is(down("SELECT to_regclass('$made') IS NULL"), 't', 'nor does it hold what thro
 down("SELECT rose.resume_table('s', 'plain')");
 synced();
 
+# --- the upstream ends transactions that stand idle; who copies does while he sorts
+up("ALTER DATABASE postgres SET idle_in_transaction_session_timeout = '1s'");
+down('ALTER SYSTEM SET rose.max_copy_workers = 3; SELECT pg_reload_conf()');
+{
+	my $control = RoseTest::Session->new($replica);
+	my $log = -s $replica->logfile;
+
+	$control->run("SELECT stop_at('piece-loaded', 'wait', 'worker', 0, 3)");
+	resync('plain');
+	ok($replica->poll_query_until('postgres', "SELECT count(*) = 3 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), 'three processes stand idle');
+	sleep 3;
+	is(up("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender' AND state = 'idle in transaction'"), 3, 'their transactions on the upstream are there, of who leads and of who helps');
+	$control->run("SELECT stop_clear(), go_on('piece-loaded')");
+	synced();
+	$control->end;
+	unlike(slurp_file($replica->logfile, $log), qr/goes on with the copy/, 'nobody has to go on');
+	same('after idle transactions', 'plain');
+}
+up('ALTER DATABASE postgres RESET idle_in_transaction_session_timeout');
+down('ALTER SYSTEM SET rose.max_copy_workers = 1; SELECT pg_reload_conf()');
+
 $_->stop foreach $replica, $upstream;
 done_testing();
