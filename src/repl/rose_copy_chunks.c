@@ -144,7 +144,7 @@ number_of_pieces(WalReceiverConn *conn, const RoseCopyJob *job)
 static RoseChunks *
 plan_pieces(WalReceiverConn *conn, Relation rel, const RoseCopyJob *job, const RoseUpstreamKey *key)
 {
-	List	   *conditions = rose_upstream_make_ranges(conn, &job->rows, key, number_of_pieces(conn, job));
+	List	   *conditions = rose_upstream_make_ranges(conn, job->listed->remote.relid, &job->rows, key, number_of_pieces(conn, job));
 	RoseChunks *chunks;
 	ListCell   *lc;
 

@@ -122,19 +122,23 @@ bound_expression(const RoseUpstreamKey *key)
 	return result.data;
 }
 
-/* What follows FROM: some of the rows. */
+/* What follows FROM: some of the rows.  A filter leaves fewer of them, but those that it leaves out are read, too. */
 static char *
-sample(const RoseUpstreamRows *rows)
+sample(WalReceiverConn *conn, Oid relid, const RoseUpstreamRows *rows)
 {
-	double		percent = 100.0 * SAMPLE_ROWS / Max(rows->expected, 1);
+	double		percent;
+	int64		all;
+	int64		bytes;
 
+	rose_upstream_estimate(conn, relid, &all, &bytes);
+	percent = 100.0 * SAMPLE_ROWS / Max(Max(all, rows->expected), 1);
 	return psprintf("%s AS t TABLESAMPLE SYSTEM (%.6f)%s%s", rows->relation, Min(Max(percent, 0.0001), 100.0),
 					rows->filter != NULL ? " WHERE " : "", rows->filter != NULL ? rows->filter : "");
 }
 
 /* A block of the table has rows of how many of n ranges?  So often it is read. */
 static double
-times_read(WalReceiverConn *conn, const RoseUpstreamRows *rows, const RoseUpstreamKey *key, int n)
+times_read(WalReceiverConn *conn, const char *some, const RoseUpstreamKey *key, int n)
 {
 	char	   *value = NULL;
 
@@ -142,23 +146,24 @@ times_read(WalReceiverConn *conn, const RoseUpstreamRows *rows, const RoseUpstre
 							 psprintf("SELECT pg_catalog.avg(g.c)::pg_catalog.text FROM (SELECT pg_catalog.count(DISTINCT s.n * %d / s.m) AS c FROM"
 									  " (SELECT t.tableoid AS o, (t.ctid::pg_catalog.text::pg_catalog.point)[0] AS b,"
 									  " pg_catalog.row_number() OVER (ORDER BY %s) - 1 AS n, pg_catalog.count(*) OVER () AS m FROM %s) s GROUP BY s.o, s.b) g",
-									  n, key_list(key, "t."), sample(rows)),
+									  n, key_list(key, "t."), some),
 							 1, &value, "look at the order of a table's rows");
 	return value != NULL ? strtod(value, NULL) : n;
 }
 
 /* So many that reading them does not cost much more than reading the table. */
 static int
-suitable_number(WalReceiverConn *conn, const RoseUpstreamRows *rows, const RoseUpstreamKey *key, int n)
+suitable_number(WalReceiverConn *conn, const char *some, const RoseUpstreamKey *key, int n)
 {
-	while (n > MOST_TIMES_READ && times_read(conn, rows, key, n) > MOST_TIMES_READ)
+	while (n > MOST_TIMES_READ && times_read(conn, some, key, n) > MOST_TIMES_READ)
 		n = Max(n * 2 / 3, MOST_TIMES_READ);
 	return n;
 }
 
 List *
-rose_upstream_make_ranges(WalReceiverConn *conn, const RoseUpstreamRows *rows, const RoseUpstreamKey *key, int n)
+rose_upstream_make_ranges(WalReceiverConn *conn, Oid relid, const RoseUpstreamRows *rows, const RoseUpstreamKey *key, int n)
 {
+	char	   *some;
 	char	   *names = key_list(key, "");
 	char	   *before = NULL;
 	List	   *bounds;
@@ -167,11 +172,12 @@ rose_upstream_make_ranges(WalReceiverConn *conn, const RoseUpstreamRows *rows, c
 
 	if (n < 2)
 		return NIL;
-	n = suitable_number(conn, rows, key, n);
+	some = sample(conn, relid, rows);
+	n = suitable_number(conn, some, key, n);
 	bounds = rose_upstream_strings(conn,
 								   psprintf("SELECT %s FROM (SELECT %s, pg_catalog.row_number() OVER (ORDER BY %s) AS \"?n\", pg_catalog.count(*) OVER () AS \"?all\" FROM %s) q"
 											" WHERE q.\"?n\" < q.\"?all\" AND q.\"?n\" * %d / q.\"?all\" <> (q.\"?n\" - 1) * %d / q.\"?all\" ORDER BY q.\"?n\"",
-											bound_expression(key), key_list(key, "t."), key_list(key, "t."), sample(rows), n, n),
+											bound_expression(key), key_list(key, "t."), key_list(key, "t."), some, n, n),
 								   "find ranges of a table's keys");
 	if (bounds == NIL || list_length(bounds) >= n)
 		return NIL;

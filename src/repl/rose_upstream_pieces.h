@@ -32,7 +32,7 @@ typedef struct RoseUpstreamKey
 extern bool rose_upstream_find_key(struct WalReceiverConn *conn, Oid relid, RoseUpstreamKey *key);
 
 /* Conditions of so many ranges, or fewer, which have all rows between them, none twice; NIL: no ranges. */
-extern List *rose_upstream_make_ranges(struct WalReceiverConn *conn, const struct RoseUpstreamRows *rows,
+extern List *rose_upstream_make_ranges(struct WalReceiverConn *conn, Oid relid, const struct RoseUpstreamRows *rows,
 									   const RoseUpstreamKey *key, int n);
 
 /* Whatever must be the same for ranges that were read in different snapshots to be of one table. */

@@ -228,5 +228,18 @@ down('ALTER SYSTEM SET rose.max_copy_workers = 3; SELECT pg_reload_conf()');
 up('ALTER DATABASE postgres RESET idle_in_transaction_session_timeout');
 down('ALTER SYSTEM SET rose.max_copy_workers = 1; SELECT pg_reload_conf()');
 
+# --- what is asked of the upstream to find pieces
+sub settings { up("ALTER SYSTEM SET log_statement = '$_[0]'; SELECT pg_reload_conf()"); return }
+up("CREATE TABLE few (id int PRIMARY KEY, k int, v text); INSERT INTO few SELECT i, i % 50, repeat('row ' || i, 8) FROM generate_series(1, 60000) i; ANALYZE few; CREATE PUBLICATION few FOR TABLE few WHERE (k = 7)");
+down("CREATE TABLE few (id int PRIMARY KEY, k int, v text) USING rose");
+settings('all');
+my $log = -s $upstream->logfile;
+down("SELECT rose.alter_subscription('s', publications => '{p,few}')");
+synced();
+my @percent = slurp_file($upstream->logfile, $log) =~ /few AS t TABLESAMPLE SYSTEM \(([0-9.]+)\)/g;
+cmp_ok(@percent, '>', 0, 'a sample of a table with a selective filter');
+is(scalar(grep { $_ > 60 } @percent), 0, '... is not all of it');
+is(down('SELECT count(*), sum(id) FROM few'), up('SELECT count(*), sum(id) FROM few WHERE k = 7'), '... its rows are there');
+
 $_->stop foreach $replica, $upstream;
 done_testing();
