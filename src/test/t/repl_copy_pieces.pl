@@ -241,5 +241,14 @@ cmp_ok(@percent, '>', 0, 'a sample of a table with a selective filter');
 is(scalar(grep { $_ > 60 } @percent), 0, '... is not all of it');
 is(down('SELECT count(*), sum(id) FROM few'), up('SELECT count(*), sum(id) FROM few WHERE k = 7'), '... its rows are there');
 
+# a role that may read columns may not read where rows lie
+up("CREATE ROLE reader LOGIN REPLICATION; GRANT SELECT (id, k, v) ON plain TO reader");
+down("SELECT rose.alter_subscription('s', conninfo => \$\$" . $upstream->connstr('postgres') . ' user=reader$$)');
+my $here = -s $replica->logfile;
+resync('plain');
+synced();
+is(scalar(my @four = split ' ', read_since('plain', $here)), 4, 'with SELECT of columns: as many pieces as with rows in any order');
+same('with SELECT of columns', 'plain');
+
 $_->stop foreach $replica, $upstream;
 done_testing();
