@@ -52,6 +52,14 @@ bench_start()
 	say "$NAME, $SIZE: $(machine), load $LOAD; rose $(rose_version) commit $(commit), PostgreSQL $(postgres_version)${ROSE_STANDIN:+; STAND-IN: rose is heap}"
 }
 
+# What the heads of the workload and of this file say.
+bench_help()
+{
+	sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+	echo
+	sed -n '/^# Options of every/,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+}
+
 bench_options()
 {
 	local argument
@@ -67,7 +75,8 @@ bench_options()
 			--seed) SEED=$2 ;;
 			--out) OUT=$2 ;;
 			--scratch) PARENT=$2 ;;
-			*) option "$1" "${2:-}" || die "unknown option \"$1\"; see the head of $0" ;;
+			--help) bench_help && exit 0 ;;
+			*) option "$1" "${2:-}" || die "unknown option \"$1\"; --help names those that there are" ;;
 		esac
 		[ $# -ge $TAKES ] || die "option $1 needs a value"
 		shift $TAKES
