@@ -45,10 +45,16 @@ typedef struct BelowRows
 	int16		before[ROSE_BLIND_ASK_MAX]; /* the one before of the same key, or -1 */
 } BelowRows;
 
-/* Down the versions of a key.  *torn: they were of different views, and a PARTIAL was among them. */
+/*
+ * Down the versions of a key.  *torn: they were of different views, and a PARTIAL was among them.
+ *
+ * Not exactly: of components only private runs are read, which may be older than others that are not, since they stay for a
+ * while after their transactions.  The transaction's own are not: nobody else has written a key since it did.
+ */
 static RoseBlindBelow
-descend(RoseKeyReader *reader, RoseBlindBelow otherwise, bool *torn)
+descend(RoseKeyReader *reader, bool exactly, bool *torn)
 {
+	const RoseBlindBelow otherwise = exactly ? ROSE_BLIND_BELOW_NOTHING : ROSE_BLIND_BELOW_UNKNOWN;
 	const RoseRow *row;
 	bool		committed;
 	bool		partial = false;
@@ -62,6 +68,8 @@ descend(RoseKeyReader *reader, RoseBlindBelow otherwise, bool *torn)
 			break;
 		if (row->version.op == ROSE_OP_LOCK || status == ROSE_XID_ABORTED || status == ROSE_XID_IN_PROGRESS)
 			continue;
+		if (!exactly && rose_key_reader_entry(reader) != NULL && status != ROSE_XID_OWN)
+			return otherwise;
 		if (row->version.op != ROSE_OP_PARTIAL)
 			return row->version.op == ROSE_OP_PUT ? ROSE_BLIND_BELOW_ROW : ROSE_BLIND_BELOW_NOTHING;
 		/* a merge may have made it whole meanwhile, under the same number */
@@ -88,7 +96,7 @@ look_up(RoseTree *tree, const Datum *key, bool exactly)
 		rose_key_reader_start(reader, key, PG_UINT64_MAX);
 		if (!exactly)
 			rose_key_reader_only_newer(reader, PG_UINT64_MAX);
-		below = descend(reader, exactly ? ROSE_BLIND_BELOW_NOTHING : ROSE_BLIND_BELOW_UNKNOWN, &torn);
+		below = descend(reader, exactly, &torn);
 		if (!torn)
 			return below;
 	}
