@@ -6,6 +6,8 @@
 # upstream moves amounts between two tables that a subscription feeds; their sum is
 # zero in every snapshot, and in the end their rows are the upstream's.
 #
+# With fed => 1 there are more subscriptions, of other kinds (CrashFed.pm).
+#
 # Uses rand(): the same seed gives the same statements. Nothing here decides what
 # dies; see crash_points.pl and crash_faults.pl.
 package CrashModel;
@@ -13,6 +15,7 @@ package CrashModel;
 use strict;
 use warnings;
 
+use CrashFed;
 use CrashWork;
 use File::Temp;
 use IPC::Run;
@@ -24,7 +27,7 @@ my @fed_tables = qw(f_left f_right f_copied);
 my $writers = 3;
 
 # Errors that say nothing about rose: what the tests do themselves, and what follows from it.
-my $allowed = join '|', 'at stop point', 'current transaction is aborted', 'savepoint "s" does not exist', 'duplicate key value', 'canceling statement due to lock timeout',
+my $allowed = join '|', CrashFed::allowed(), 'at stop point', 'current transaction is aborted', 'savepoint "s" does not exist', 'duplicate key value', 'canceling statement due to lock timeout',
   'deadlock detected', 'terminating connection', 'the database system is', 'connection to server', 'server closed the connection',
   'could not receive data|could not send data', 'no connection to the server', 'prepared transaction with identifier', 'while another session waits|SSL',
   'could not serialize access', 'is being accessed by other users', 'some relations of database "other" are already in tablespace', 'database "scratch\d+" does not exist',
@@ -33,7 +36,7 @@ my $allowed = join '|', 'at stop point', 'current transaction is aborted', 'save
 sub pick { return $_[ int(rand(@_)) ] }
 sub chance { return rand() < $_[0] }
 
-# new(node => replica with stop points, upstream => node): makes the tables.
+# new(node => replica with stop points, upstream => node, fed => 1 for more subscriptions): makes the tables.
 sub new
 {
 	my ($class, %args) = @_;
@@ -73,6 +76,7 @@ SQL
 	$self->{upstream}->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE ' . join(', ', @fed_tables));
 	subscribe($self->{upstream}, $self->{node});
 	$self->sql("CREATE INDEX ${_}_n ON $_ (n)") foreach @fed_tables;
+	CrashFed::create($self->{node}, $self->{upstream}) if $self->{fed};
 	return $self;
 }
 
@@ -206,17 +210,26 @@ sub upstream_work
 	return $text;
 }
 
+# Text for psql of the kind that comes to this stop point, or of any kind now and then; or nothing.
+sub work_beside
+{
+	my ($self, $point) = @_;
+	my $needed = CrashWork::needs_work($point);
+
+	if ($self->{fed} && (CrashFed::needs_work($point) || (!$needed && chance(0.15))))
+	{
+		return CrashFed::work($point, map { CrashFed::conninfo($self->{$_}) } qw(node upstream));
+	}
+	return $needed || chance(0.3) ? CrashWork::work($point, $self->{node}->connstr('postgres')) : '';
+}
+
 # Starts all writers, and what comes to this stop point, if anything is needed for that;
 # something of that kind now and then in any case. Returns what wait_for takes.
 sub start_work
 {
 	my ($self, $point) = @_;
-	my @running;
-
-	if (CrashWork::needs_work($point) || chance(0.3))
-	{
-		push @running, run_psql($self->{node}, CrashWork::work($point, $self->{node}->connstr('postgres')));
-	}
+	my $beside = $self->work_beside($point);
+	my @running = $beside ? run_psql($self->{node}, $beside) : ();
 
 	foreach my $writer (1 .. $writers)
 	{
@@ -230,6 +243,7 @@ sub start_work
 		push @running, run_psql($self->{node}, $text);
 	}
 	push @running, run_psql($self->{upstream}, upstream_work());
+	push @running, run_psql($self->{upstream}, CrashFed::upstream_work()) if $self->{fed};
 	return @running;
 }
 
@@ -334,8 +348,10 @@ sub replica_problems
 {
 	my ($self) = @_;
 
+	my @problems = $self->{fed} ? CrashFed::settle($self->{node}, $self->{upstream}) : ();
+	push @problems, CrashFed::problems($self->{node}, $self->{upstream}) if $self->{fed} && !@problems;
 	wait_for_apply($self->{upstream}, $self->{node});
-	return map {
+	return @problems, map {
 		my ($theirs, $ours) = (table_hash($self->{upstream}, $_), table_hash($self->{node}, $_));
 		$theirs eq $ours ? () : "$_: upstream has $theirs, rose $ours"
 	} @fed_tables;

@@ -14,6 +14,7 @@ use warnings;
 # maintenance come to is not listed.
 my %kinds = (
 	'arrival-batch' => \&read_arrivals,
+	'batches-interval' => \&read_in_parallel,
 	map({ $_ => \&copy_again } qw(copy-snapshot copy-found copy-reading copy-loaded copy-committed copies-looked copies-taken-in)),
 	'change-row-written' => \&change_unique,
 	'database-moved' => \&move_database,
@@ -129,6 +130,15 @@ sub read_arrivals
 		"BEGIN;\nCREATE TABLE arrived (id int PRIMARY KEY, v int) USING rose;\nINSERT INTO arrived SELECT g, g FROM generate_series(1, 500) g;\n"
 		  . "SELECT count(*), sum(v) FROM arrived;\nROLLBACK;\n"
 	} 1 .. 4;
+}
+
+# By several processes, which divide the keys.
+sub read_in_parallel
+{
+	my $text = "SET min_parallel_table_scan_size = 0;\nSET parallel_setup_cost = 0;\nSET parallel_tuple_cost = 0;\nSET max_parallel_workers_per_gather = 2;\n";
+
+	$text .= both_alone("INSERT INTO T_space SELECT g, 1, md5(g::text) FROM generate_series(40001, 60000) g ON CONFLICT (id) DO UPDATE SET v = T_space.v + 1") . "SELECT rose.merge('r_space');\n" if chance(0.5);
+	return $text . "SELECT count(pad), sum(v) FROM r_space WHERE v > 0;\nSELECT v, count(*) FROM r_space GROUP BY v;\n" x 3;
 }
 
 # More tables at a time than all processes have memory for.

@@ -51,13 +51,14 @@ my %no_terminate = map { $_ => 1 } qw(registry-dropping);
 # need of: the server is killed, and armed as it starts.
 my %after_start = map { $_ => 1 } qw(recover-judged recover-settled recover-replayed place-adding);
 
-my $upstream = upstream_node('autovacuum = on', 'synchronous_commit = off');
+my $upstream = upstream_node('autovacuum = on', 'synchronous_commit = off', "logical_decoding_work_mem = '64kB'", 'max_wal_senders = 20', 'max_replication_slots = 20');
 my $node = rose_node('crash', 'autovacuum = on', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'", 'rose.background_spill_size = 0',
 	'rose.max_merge_workers = 1',		# so that databases take turns
 	'rose.max_tables = 16',			# so that many take more memory
+	"rose.copy_piece_size = '256kB'", 'max_worker_processes = 24', 'autovacuum_vacuum_cost_limit = 1',
 	"wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'", 'restart_after_crash = on', 'max_prepared_transactions = 50');
 stop_points_create($node);
-my $model = CrashModel->new(node => $node, upstream => $upstream);
+my $model = CrashModel->new(node => $node, upstream => $upstream, fed => 1);
 my %acted;
 
 # The names in the code, so that a new one is taken along.
