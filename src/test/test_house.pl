@@ -293,6 +293,45 @@ for my $readme (sort grep { -e "$src/$_" } map { "$_/README.md" } keys %level)
 }
 none(\@unlisted, 'READMEs list the files beside them, and no others');
 
+# ---- what users read: links lead somewhere, and nothing that they may set or call is left out ----
+
+my %anchors;
+my @pages = ("$src/../README.md", glob "$src/manual/*.md");
+
+for my $page (@pages)
+{
+	for (slurp($page) =~ /^#+ (.*)$/mg)
+	{
+		(my $anchor = lc) =~ s/[^\w\- ]//g;
+		$anchors{$page}{ $anchor =~ tr/ /-/r } = 1;
+	}
+}
+my (@broken, $links);
+for my $page (@pages)
+{
+	for my $link (slurp($page) =~ /\]\(([^)\s]+)\)/g)
+	{
+		next if $link =~ /^https?:/;
+		my ($file, $anchor) = $link =~ /^([^#]*)(?:#(.*))?$/;
+		my $target = $file eq '' ? $page : dirname($page) . "/$file";
+		my ($same) = grep { -e $target && (stat $_)[1] == (stat $target)[1] } @pages;
+
+		$links++;
+		push @broken, "$page: $link" if !-e $target || (defined $anchor && !($same && $anchors{$same}{$anchor}));
+	}
+}
+cmp_ok($links, '>', 20, 'links of README and manual are found');
+none(\@broken, '... and lead somewhere');
+
+my $manual = join "\n", map { slurp($_) } @pages;
+my @settings = map { my $code = slurp("$src/$_"); $code =~ /DefineCustom\w+Variable\("(rose\.\w+)"(?:(?!\);\n|GUC_NO_SHOW_ALL).)*\);\n/gs } keys %text;
+my ($sql) = sort { $b cmp $a } glob "$src/../rose--1.?.sql";
+my @views = grep { $_ ne 'rose.trees' } slurp($sql) =~ /^CREATE VIEW (rose\.\w+)/mg;	# what the others are made of
+cmp_ok(scalar @settings, '>', 15, 'settings are found');
+cmp_ok(scalar @views, '>', 8, 'views are found');
+none([ grep { $manual !~ /\b\Q$_\E\b/ } @settings ], 'each setting is in the manual');
+none([ grep { $manual !~ /\b\Q$_\E\b/ } @views ], 'each view is in the manual');
+
 # ---- C0 is closed: its locks and fields are for its own folder ----
 
 my @inside;
