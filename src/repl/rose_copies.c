@@ -343,34 +343,37 @@ claim(Oid relid, uint64 *ticket)
 	return true;
 }
 
+/* A process of its own; false: there is no place for it, or no process. */
+static bool
+start_copier(Oid relid)
+{
+	uint64		ticket;
+
+	if (!claim(relid, &ticket))
+		return false;
+	if (rose_copy_worker_start(relid, ticket, false))
+		return true;
+	rose_copy_places_give_back(ticket);
+	rose_apply.copies.no_process = GetCurrentTimestamp();
+	return false;
+}
+
 /* As many as may be copied at a time; false: it cannot be done by other processes. */
 static bool
 start_copiers(const Look *look)
 {
-	int			running = look->running;
-	ListCell   *lc;
+	int			n = 0;
 
 	/* asking writes the table's row */
 	if (look->due != NIL &&
 		!TimestampDifferenceExceeds(rose_apply.copies.no_process, GetCurrentTimestamp(), ROSE_NO_PROCESS_MS))
-		return running > 0;
-	foreach(lc, look->due)
-	{
-		uint64		ticket;
-
-		if (running >= rose_max_copy_workers)
-			return running > 0;
-		if (!claim(lfirst_oid(lc), &ticket))
-			return true;
-		if (!rose_copy_worker_start(lfirst_oid(lc), ticket, false))
-		{
-			rose_copy_places_give_back(ticket);
-			rose_apply.copies.no_process = GetCurrentTimestamp();
-			return running > 0;
-		}
-		running++;
-	}
-	return true;
+		return look->running > 0;
+	while (n < list_length(look->due) && look->running + n < rose_max_copy_workers &&
+		   start_copier(list_nth_oid(look->due, n)))
+		n++;
+	/* with no processes at all it is this one's turn, and nobody helps */
+	rose_copy_places_set_waiting(list_length(look->due) - n);
+	return look->due == NIL || look->running + n > 0;
 }
 
 /* Somebody wants something of the worker that must not wait for a copy. */

@@ -113,7 +113,9 @@ extern void rose_copy_places_committed(Oid relid);
 /* The place of this process; REQUIRES: it has entered one.  A place for one more who copies the table of that one, or false. */
 extern struct RoseReplCopyShared *rose_copy_places_mine(void);
 extern bool rose_copy_places_take_helper(uint64 *ticket);
-extern int	rose_copy_places_free(int most);	/* how many there are, if no more than so many may be taken */
+/* The worker says how many tables have found none.  Then how many places are left, if so many may be taken: negative, if a table waits for one. */
+extern void rose_copy_places_set_waiting(int n);
+extern int	rose_copy_places_spare(int most);
 
 /*
  * Several processes copy pieces of one table (rose_copy_helpers.c).  lead: these are there, others may help to read the rest.

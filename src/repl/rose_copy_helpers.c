@@ -193,7 +193,7 @@ rose_copy_helpers_start(RoseStartCopier start)
 	/* the worker itself copies because there is no other process */
 	if (rose_apply.copies.here)
 		return;
-	n = rose_copy_places_free(rose_max_copy_workers);
+	n = rose_copy_places_spare(rose_max_copy_workers);
 	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
 	n = Min(n, place->pieces - pg_popcount32(place->claimed) - 1);
 	refused = place->refused;
@@ -212,12 +212,21 @@ rose_copy_helpers_start(RoseStartCopier start)
 	}
 }
 
+/* A table by itself goes before the next piece of one that is being copied anyway. */
+static bool
+is_wanted_elsewhere(void)
+{
+	return rose_copy_places_mine()->leader != 0 && rose_copy_places_spare(rose_max_copy_workers) < 0;
+}
+
 int
 rose_copy_helpers_claim(void)
 {
 	RoseReplCopyShared *leader;
 	int			result = 0;
 
+	if (is_wanted_elsewhere())
+		return 0;
 	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
 	leader = leader_of(rose_copy_places_mine());
 	for (int number = 1; leader != NULL && result == 0 && number <= leader->pieces; number++)

@@ -326,12 +326,25 @@ rose_copy_places_mine(void)
 	return mine;
 }
 
-int
-rose_copy_places_free(int most)
+void
+rose_copy_places_set_waiting(int n)
 {
-	Oid			relids[ROSE_MAX_COPIES];
+	LWLockAcquire(&rose_repl_shared->lock, LW_EXCLUSIVE);
+	rose_apply.shared->copies_waiting = n;
+	LWLockRelease(&rose_repl_shared->lock);
+}
 
-	return Max(most - rose_copy_places_taken(relids), 0);
+int
+rose_copy_places_spare(int most)
+{
+	int			result;
+
+	LWLockAcquire(&rose_repl_shared->lock, LW_SHARED);
+	result = most - rose_apply.shared->copies_waiting;
+	for (int i = 0; i < ROSE_MAX_COPIES; i++)
+		result -= OidIsValid(rose_apply.shared->copies[i].relid);
+	LWLockRelease(&rose_repl_shared->lock);
+	return result;
 }
 
 void

@@ -132,6 +132,7 @@ typedef struct RoseReplSubShared
 	uint64		copy_tickets;	/* lock; the last one that was given out */
 	uint64		copies_ended;	/* lock; counts those who have left their place */
 	uint64		copied_rows;	/* lock; of copies that are done */
+	int			copies_waiting; /* lock; tables that the worker has found no place for; who helps with another one leaves his */
 	RoseHoldShared hold;		/* lock */
 	RoseRealtimeShared realtime;	/* no lock */
 	XLogRecPtr	solo_lsn;		/* lock; what comes before the transaction that commits here is to be made durable

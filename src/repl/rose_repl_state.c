@@ -201,6 +201,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	memset(entry->copies, 0, sizeof(entry->copies));
 	entry->copy_tickets = entry->copies_ended = entry->copied_rows = 0;
 	entry->received_anew = 0;
+	entry->copies_waiting = 0;
 	entry->last_error_time = 0;
 	entry->last_error_owner = InvalidOid;
 	entry->last_error[0] = '\0';
