@@ -175,20 +175,24 @@ target_level(RoseTree *table)
  * then.  To one in another order nobody writes at all.
  */
 static void
-require_fed(Relation rel)
+require_recorded(Relation rel)
 {
 	RoseTree   *tree = rose_tree_open_any_order(rel);
 
-	if (tree->shared->other_order)
-		return;
-	if (!rose_feed_is_recorded(tree, rose_apply.sub->subid, rose_apply.sub->logged))
+	if (!tree->shared->other_order && !rose_feed_is_recorded(tree, rose_apply.sub->subid, rose_apply.sub->logged))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("table \"%s\" is not the subscription's to write to yet",
 						RelationGetRelationName(rel)),
 				 errdetail("Somebody had it locked, or it has got a new file.  It will be tried again.")));
+}
+
+static void
+require_fed(Relation rel)
+{
+	require_recorded(rel);
 	/* who has begun to write to it when it was nobody's; from now on nobody begins */
-	if (rose_apply.sub->logged)
+	if (rose_apply.sub->logged && !rose_tree_open_any_order(rel)->shared->other_order)
 		rose_local_writes_await(RelationGetRelid(rel));
 }
 
@@ -645,7 +649,8 @@ rose_copy_begin(WalReceiverConn *conn, Relation rel, RoseCopyJob *job, bool note
 	memset(job, 0, sizeof(*job));
 	rose_repl_stats_forget_kept();
 	job->replace = has_old_rows(rel);
-	require_of_all(rel, true, require_fed);
+	/* who helps finds it locked by who leads, who has waited */
+	require_of_all(rel, true, note ? require_fed : require_recorded);
 	job->listed = prepare(conn, rel, true, note, &job->remote_names, &job->local_names);
 	ROSE_STOP_POINT("copy-found");
 	rose_upstream_lock_rows(conn, rose_apply.sub->publications, &job->listed->remote, &job->rows);
