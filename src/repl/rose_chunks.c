@@ -49,18 +49,30 @@ rose_chunks_can(void)
 	return true;
 }
 
-static bool
-is_of(const RoseRowScan *rs, Oid subid, Oid relid)
-{
-	return DatumGetObjectId(rose_subrows_value(rs, 1)) == subid &&
-		(!OidIsValid(relid) || DatumGetObjectId(rose_subrows_value(rs, 2)) == relid);
-}
-
 /* ---------------------------------------------------------------------
  * Reading
  */
 
-static RoseChunk *
+/* What read makes of each row of a table; an invalid subid or relid: of any.  snapshot: NULL is that of now. */
+static List *
+read_rows(const char *table, int natts, Oid subid, Oid relid, Snapshot snapshot, void *(*read) (const RoseRowScan *rs))
+{
+	RoseRowScan rs;
+	List	   *result = NIL;
+
+	if (!rose_subrows_begin_as_of(&rs, table, natts, snapshot))
+		return NIL;
+	while (rose_subrows_next(&rs))
+	{
+		if ((!OidIsValid(subid) || DatumGetObjectId(rose_subrows_value(&rs, 1)) == subid) &&
+			(!OidIsValid(relid) || DatumGetObjectId(rose_subrows_value(&rs, 2)) == relid))
+			result = lappend(result, read(&rs));
+	}
+	rose_subrows_end(&rs);
+	return result;
+}
+
+static void *
 read_piece(const RoseRowScan *rs)
 {
 	RoseChunk  *chunk = palloc0(sizeof(RoseChunk));
@@ -75,79 +87,58 @@ read_piece(const RoseRowScan *rs)
 	return chunk;
 }
 
+static void *
+read_copy(const RoseRowScan *rs)
+{
+	RoseChunks *result = palloc0(sizeof(RoseChunks));
+
+	result->subid = DatumGetObjectId(rose_subrows_value(rs, COPY_SUBID));
+	result->made = DatumGetObjectId(rose_subrows_value(rs, COPY_MADE));
+	result->first_lsn = DatumGetLSN(rose_subrows_value(rs, COPY_FIRST_LSN));
+	result->exact_lsn = DatumGetLSN(rose_subrows_value(rs, COPY_EXACT_LSN));
+	result->upstream = TextDatumGetCString(rose_subrows_value(rs, COPY_UPSTREAM));
+	result->demands = TextDatumGetCString(rose_subrows_value(rs, COPY_DEMANDS));
+	return result;
+}
+
+/* What is known of the table by it. */
+static void *
+read_known(const RoseRowScan *rs)
+{
+	RoseSubscriptionTable *known = palloc0(sizeof(RoseSubscriptionTable));
+
+	known->relid = DatumGetObjectId(rose_subrows_value(rs, COPY_RELID));
+	known->broken = DatumGetBool(rose_subrows_value(rs, COPY_BROKEN));
+	if (OidIsValid(DatumGetObjectId(rose_subrows_value(rs, COPY_MADE))))
+		known->pieces_lsn = DatumGetLSN(rose_subrows_value(rs, COPY_FIRST_LSN));
+	else
+		known->exact_lsn = DatumGetLSN(rose_subrows_value(rs, COPY_EXACT_LSN));
+	return known;
+}
+
+static List *
+read_copies(Oid subid, Oid relid)
+{
+	return read_rows(COPY_TABLE, COPY_NATTS, subid, relid, NULL, read_copy);
+}
+
 static int
 compare_numbers(const ListCell *a, const ListCell *b)
 {
 	return ((RoseChunk *) lfirst(a))->number - ((RoseChunk *) lfirst(b))->number;
 }
 
-static List *
-read_pieces(Oid subid, Oid relid)
-{
-	RoseRowScan rs;
-	List	   *result = NIL;
-
-	if (!rose_subrows_begin(&rs, PIECE_TABLE, PIECE_NATTS))
-		return NIL;
-	while (rose_subrows_next(&rs))
-	{
-		if (is_of(&rs, subid, relid))
-			result = lappend(result, read_piece(&rs));
-	}
-	rose_subrows_end(&rs);
-	list_sort(result, compare_numbers);
-	return result;
-}
-
 RoseChunks *
 rose_chunks_get(Oid subid, Oid relid)
 {
-	RoseRowScan rs;
-	RoseChunks *result = NULL;
+	List	   *copies = read_copies(subid, relid);
+	RoseChunks *result;
 
-	if (!rose_subrows_begin(&rs, COPY_TABLE, COPY_NATTS))
+	if (copies == NIL)
 		return NULL;
-	while (rose_subrows_next(&rs))
-	{
-		if (!is_of(&rs, subid, relid))
-			continue;
-		result = palloc0(sizeof(RoseChunks));
-		result->made = DatumGetObjectId(rose_subrows_value(&rs, COPY_MADE));
-		result->first_lsn = DatumGetLSN(rose_subrows_value(&rs, COPY_FIRST_LSN));
-		result->exact_lsn = DatumGetLSN(rose_subrows_value(&rs, COPY_EXACT_LSN));
-		result->upstream = TextDatumGetCString(rose_subrows_value(&rs, COPY_UPSTREAM));
-		result->demands = TextDatumGetCString(rose_subrows_value(&rs, COPY_DEMANDS));
-	}
-	rose_subrows_end(&rs);
-	if (result != NULL)
-		result->chunks = read_pieces(subid, relid);
-	return result;
-}
-
-List *
-rose_chunks_list(Oid subid)
-{
-	RoseRowScan rs;
-	List	   *result = NIL;
-
-	if (!rose_subrows_begin(&rs, COPY_TABLE, COPY_NATTS))
-		return NIL;
-	while (rose_subrows_next(&rs))
-	{
-		RoseSubscriptionTable *known;
-
-		if (!is_of(&rs, subid, InvalidOid))
-			continue;
-		known = palloc0(sizeof(RoseSubscriptionTable));
-		known->relid = DatumGetObjectId(rose_subrows_value(&rs, COPY_RELID));
-		known->broken = DatumGetBool(rose_subrows_value(&rs, COPY_BROKEN));
-		if (OidIsValid(DatumGetObjectId(rose_subrows_value(&rs, COPY_MADE))))
-			known->pieces_lsn = DatumGetLSN(rose_subrows_value(&rs, COPY_FIRST_LSN));
-		else
-			known->exact_lsn = DatumGetLSN(rose_subrows_value(&rs, COPY_EXACT_LSN));
-		result = lappend(result, known);
-	}
-	rose_subrows_end(&rs);
+	result = llast(copies);
+	result->chunks = read_rows(PIECE_TABLE, PIECE_NATTS, subid, relid, NULL, read_piece);
+	list_sort(result->chunks, compare_numbers);
 	return result;
 }
 
@@ -167,24 +158,20 @@ find_table(List *tables, Oid relid)
 	return &none;
 }
 
-/*
- * Tables become exact, and inexact, with a change of their state.  Whoever reads one after the other may see the one of before
- * and the other of after; so what was known before the states were read counts, too.
- */
 void
-rose_chunks_tell_tables(Oid subid, List *tables, List *before)
+rose_chunks_tell_tables(Oid subid, List *tables, Snapshot snapshot)
 {
-	List	   *after = tables != NIL ? rose_chunks_list(subid) : NIL;
+	List	   *known = tables != NIL ? read_rows(COPY_TABLE, COPY_NATTS, subid, InvalidOid, snapshot, read_known) : NIL;
 	ListCell   *lc;
 
 	foreach(lc, tables)
 	{
 		RoseSubscriptionTable *table = lfirst(lc);
-		const RoseSubscriptionTable *known = find_table(after, table->relid);
+		const RoseSubscriptionTable *of_it = find_table(known, table->relid);
 
-		table->broken = known->broken;
-		table->pieces_lsn = known->pieces_lsn;
-		table->exact_lsn = Max(known->exact_lsn, find_table(before, table->relid)->exact_lsn);
+		table->broken = of_it->broken;
+		table->pieces_lsn = of_it->pieces_lsn;
+		table->exact_lsn = of_it->exact_lsn;
 	}
 }
 
@@ -260,56 +247,31 @@ rose_chunks_set_broken(Oid subid, Oid relid)
 	rose_subrows_update(COPY_TABLE, ROSE_SUBROWS_OF_TABLE(subid, relid), &row);
 }
 
-/* The relations of those that have not become the table's. */
-static List *
-relations_made(Oid subid, Oid relid)
+/* With the relations of those that have not become the table's. */
+static void
+forget(List *copies, Oid relid)
 {
-	RoseRowScan rs;
-	List	   *result = NIL;
+	ListCell   *lc;
 
-	if (!rose_subrows_begin(&rs, COPY_TABLE, COPY_NATTS))
-		return NIL;
-	while (rose_subrows_next(&rs))
+	foreach(lc, copies)
 	{
-		if (is_of(&rs, subid, relid))
-			result = lappend_oid(result, DatumGetObjectId(rose_subrows_value(&rs, COPY_MADE)));
+		const RoseChunks *copy = lfirst(lc);
+
+		if (OidIsValid(copy->made))
+			rose_staging_drop(copy->made);
+		rose_subrows_delete(PIECE_TABLE, ROSE_SUBROWS_OF_TABLE(copy->subid, relid));
+		rose_subrows_delete(COPY_TABLE, ROSE_SUBROWS_OF_TABLE(copy->subid, relid));
 	}
-	rose_subrows_end(&rs);
-	return result;
 }
 
 void
 rose_chunks_forget(Oid subid, Oid relid)
 {
-	List	   *made = relations_made(subid, relid);
-	ListCell   *lc;
-
-	if (made == NIL)
-		return;
-	foreach(lc, made)
-	{
-		if (OidIsValid(lfirst_oid(lc)))
-			rose_staging_drop(lfirst_oid(lc));
-	}
-	rose_subrows_delete(PIECE_TABLE, ROSE_SUBROWS_OF_TABLE(subid, relid));
-	rose_subrows_delete(COPY_TABLE, ROSE_SUBROWS_OF_TABLE(subid, relid));
+	forget(read_copies(subid, relid), relid);
 }
 
 void
 rose_chunks_forget_table(Oid relid)
 {
-	RoseRowScan rs;
-	List	   *subids = NIL;
-	ListCell   *lc;
-
-	if (!rose_subrows_begin(&rs, COPY_TABLE, COPY_NATTS))
-		return;
-	while (rose_subrows_next(&rs))
-	{
-		if (DatumGetObjectId(rose_subrows_value(&rs, COPY_RELID)) == relid)
-			subids = lappend_oid(subids, DatumGetObjectId(rose_subrows_value(&rs, COPY_SUBID)));
-	}
-	rose_subrows_end(&rs);
-	foreach(lc, subids)
-		rose_chunks_forget(lfirst_oid(lc), relid);
+	forget(read_copies(InvalidOid, relid), relid);
 }

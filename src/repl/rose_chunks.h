@@ -12,6 +12,7 @@
 
 #include "access/xlogdefs.h"
 #include "nodes/pg_list.h"
+#include "utils/snapshot.h"
 
 /* A piece: the upstream's rows for which a condition holds. */
 typedef struct RoseChunk
@@ -25,6 +26,7 @@ typedef struct RoseChunk
 
 typedef struct RoseChunks
 {
+	Oid			subid;
 	Oid			made;			/* the relation that has them (rose_staging.h); invalid: the table itself */
 	XLogRecPtr	first_lsn;		/* changes from here on have to be applied ... */
 	XLogRecPtr	exact_lsn;		/* ... and up to here, before the rows are those of one position */
@@ -54,11 +56,7 @@ extern void rose_chunks_forget(Oid subid, Oid relid);
 /* Of any subscription: one of the database that this one was made from has rows here, too. */
 extern void rose_chunks_forget_table(Oid relid);
 
-/*
- * What is known of a subscription's tables (RoseSubscriptionTable, with nothing else in it) is put into the list of them; before: what was
- * before their states were read.
- */
-extern List *rose_chunks_list(Oid subid);
-extern void rose_chunks_tell_tables(Oid subid, List *tables, List *before);
+/* What this snapshot sees of it is put into the list of a subscription's tables, whose states must be those that it sees. */
+extern void rose_chunks_tell_tables(Oid subid, List *tables, Snapshot snapshot);
 
 #endif							/* ROSE_CHUNKS_H */

@@ -691,49 +691,51 @@ rose_repl_get(Oid subid, RoseReplSnapshot *out)
 	return entry != NULL;
 }
 
-bool
-rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out)
+/* What is known of a table, as of one moment; false: nothing. */
+static bool
+copy_table(Oid subid, Oid relid, RoseReplTableShared *out)
 {
 	RoseReplTableKey key = {MyDatabaseId, subid, relid};
-	RoseReplTableShared *table;
+	const RoseReplTableShared *table;
 
 	rose_repl_require_shared();
 	LWLockAcquire(&rose_repl_shared->tables_lock, LW_SHARED);
 	table = hash_search(rose_repl_tables, &key, HASH_FIND, NULL);
 	if (table != NULL)
-		*out = table->counts;
+		*out = *table;
 	LWLockRelease(&rose_repl_shared->tables_lock);
 	return table != NULL;
+}
+
+bool
+rose_repl_table_counts(Oid subid, Oid relid, RoseReplTableCounts *out)
+{
+	RoseReplTableShared table;
+	bool		known = copy_table(subid, relid, &table);
+
+	if (known)
+		*out = table.counts;
+	return known;
 }
 
 bool
 rose_repl_table_conflicts(Oid subid, Oid relid, RoseReplConflicts *out)
 {
-	RoseReplTableKey key = {MyDatabaseId, subid, relid};
-	RoseReplTableShared *table;
+	RoseReplTableShared table;
+	bool		known = copy_table(subid, relid, &table);
 
-	rose_repl_require_shared();
-	LWLockAcquire(&rose_repl_shared->tables_lock, LW_SHARED);
-	table = hash_search(rose_repl_tables, &key, HASH_FIND, NULL);
-	if (table != NULL)
-		*out = table->conflicts;
-	LWLockRelease(&rose_repl_shared->tables_lock);
-	return table != NULL;
+	if (known)
+		*out = table.conflicts;
+	return known;
 }
 
 bool
 rose_repl_table_retry(Oid subid, Oid relid, RoseReplRetry *out)
 {
-	RoseReplTableKey key = {MyDatabaseId, subid, relid};
-	RoseReplTableShared *table;
-	bool		known;
+	RoseReplTableShared table;
+	bool		known = copy_table(subid, relid, &table) && table.retry.next != 0;
 
-	rose_repl_require_shared();
-	LWLockAcquire(&rose_repl_shared->tables_lock, LW_SHARED);
-	table = hash_search(rose_repl_tables, &key, HASH_FIND, NULL);
-	known = table != NULL && table->retry.next != 0;
 	if (known)
-		*out = table->retry;
-	LWLockRelease(&rose_repl_shared->tables_lock);
+		*out = table.retry;
 	return known;
 }

@@ -66,10 +66,10 @@ rose_subrows_is_table(Oid relid)
 }
 
 static void
-begin_scan(RoseRowScan *rs, Oid relid, LOCKMODE lockmode)
+begin_scan(RoseRowScan *rs, Oid relid, LOCKMODE lockmode, Snapshot snapshot)
 {
 	rs->rel = table_open(relid, lockmode);
-	rs->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	rs->snapshot = RegisterSnapshot(snapshot != NULL ? snapshot : GetLatestSnapshot());
 	rs->scan = table_beginscan(rs->rel, rs->snapshot, 0, NULL);
 	rs->slot = table_slot_create(rs->rel, NULL);
 }
@@ -86,11 +86,17 @@ end_scan(RoseRowScan *rs, LOCKMODE lockmode)
 bool
 rose_subrows_begin(RoseRowScan *rs, const char *table, int natts)
 {
+	return rose_subrows_begin_as_of(rs, table, natts, NULL);
+}
+
+bool
+rose_subrows_begin_as_of(RoseRowScan *rs, const char *table, int natts, Snapshot snapshot)
+{
 	Oid			relid = find_table(table);
 
 	if (!OidIsValid(relid))
 		return false;
-	begin_scan(rs, relid, AccessShareLock);
+	begin_scan(rs, relid, AccessShareLock, snapshot);
 	if (RelationGetNumberOfAttributes(rs->rel) != natts)
 		rose_release_mismatch(psprintf("\"rose.%s\" has %d columns, but this version of rose works with %d",
 									   table, RelationGetNumberOfAttributes(rs->rel), natts));
@@ -194,7 +200,7 @@ change_rows(const char *table, RoseRowKey key, RoseRowEdit *row)
 {
 	RoseRowScan rs;
 
-	begin_scan(&rs, require_table(table), RowExclusiveLock);
+	begin_scan(&rs, require_table(table), RowExclusiveLock, NULL);
 	while (rose_subrows_next(&rs))
 	{
 		HeapTuple	old;

@@ -35,6 +35,9 @@ typedef struct RoseRowScan
  * the extension is not installed.
  */
 extern bool rose_subrows_begin(RoseRowScan *rs, const char *table, int natts);
+
+/* Those that a snapshot sees, for who reads several tables that must agree.  NULL: of now, as the other one. */
+extern bool rose_subrows_begin_as_of(RoseRowScan *rs, const char *table, int natts, Snapshot snapshot);
 extern bool rose_subrows_next(RoseRowScan *rs);
 extern void rose_subrows_end(RoseRowScan *rs);
 

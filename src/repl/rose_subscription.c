@@ -327,7 +327,6 @@ List *
 rose_subscription_tables(Oid subid)
 {
 	RoseRowScan cs;
-	List	   *before = rose_chunks_list(subid);
 	List	   *result = NIL;
 
 	if (!rose_subrows_begin(&cs, "subscription_rel", REL_NATTS))
@@ -351,8 +350,9 @@ rose_subscription_tables(Oid subid)
 		table->columns = read_columns(&cs);
 		result = lappend(result, table);
 	}
+	/* tables become exact, and inexact, with a change of their state */
+	rose_chunks_tell_tables(subid, result, cs.snapshot);
 	rose_subrows_end(&cs);
-	rose_chunks_tell_tables(subid, result, before);
 	return result;
 }
 
