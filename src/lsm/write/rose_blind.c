@@ -38,6 +38,7 @@
 #include "lsm/write/rose_new_version.h"
 #include "lsm/write/rose_pace.h"
 #include "lsm/write/rose_write.h"
+#include "lsm/write/rose_write_let_go.h"
 
 /* The largest number of keys that are fetched together. */
 #define BLIND_WARM		ROSE_WRITE_WARM
@@ -352,6 +353,9 @@ rose_blind_write(RoseTree *tree, RoseBlindIndexes *indexes, const RoseBlindRow *
 
 	ask_horizon(tree, rows, n);
 	rose_new_version_stamp(&version, ROSE_OP_PUT, cid);
+	/* who looks reads components, and would keep all that merges replace until the end of a large transaction */
+	if (unlikely(below != NULL))
+		rose_write_let_go(tree);
 	/* of what is not logged this is the only writer, so it can be looked at before; else each row is looked at as it is written */
 	if (unlikely(below != NULL) && !OidIsValid(tree->shared->logged_by))
 	{
