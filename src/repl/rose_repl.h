@@ -15,6 +15,7 @@
 
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xlogdefs.h"
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
@@ -436,6 +437,7 @@ typedef struct RoseReplSnapshot
 	char		last_error[ROSE_REPL_ERROR_LENGTH];
 	char		blocked[ROSE_BLOCKED_LENGTH];	/* why, if it is, or was when a worker last looked */
 	TransactionId blocked_xid;	/* of rose_repl_state.c */
+	FullTransactionId reason_xid;
 	bool		looks_again;	/* a worker looks, or is about to, whether it still is */
 } RoseReplSnapshot;
 

@@ -148,6 +148,7 @@ typedef struct RoseReplSubShared
 	char		last_error[ROSE_REPL_ERROR_LENGTH]; /* lock */
 	char		blocked[ROSE_BLOCKED_LENGTH];	/* mutex; why it is, or was when a worker last looked; empty: nothing blocks it */
 	TransactionId blocked_xid;	/* mutex; which has written that to a row, and is not known to have ended */
+	FullTransactionId reason_xid;	/* mutex; the same, also when it has ended; invalid: it comes with no row */
 } RoseReplSubShared;
 
 typedef struct RoseReplTableKey
@@ -206,7 +207,7 @@ extern void rose_repl_report_error(RoseReplSubShared *entry, const char *message
  * It is blocked for a reason that the transaction at hand has written to a row: nobody sees the one without the other.  False: the
  * subscription has been changed since the worker has read it, so it is not.  settle_reason: the transaction has ended.
  */
-extern bool rose_repl_block_with(RoseReplSubShared *entry, const char *reason, TransactionId xid);
+extern bool rose_repl_block_with(RoseReplSubShared *entry, const char *reason, FullTransactionId xid);
 extern void rose_repl_settle_reason(RoseReplSubShared *entry, bool committed);
 
 /*

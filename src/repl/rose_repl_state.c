@@ -24,6 +24,7 @@
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
@@ -208,6 +209,7 @@ rose_repl_entry_make(Oid dbid, Oid subid, const char *name)
 	SpinLockAcquire(&entry->mutex);
 	entry->blocked[0] = '\0';
 	entry->blocked_xid = InvalidTransactionId;
+	entry->reason_xid = InvalidFullTransactionId;
 	entry->status = ROSE_REPL_STOPPED;
 	memset(&entry->progress, 0, sizeof(RoseReplProgress));
 	SpinLockRelease(&entry->mutex);
@@ -287,10 +289,11 @@ is_blocked_for(const RoseReplSubShared *entry, const char *reason)
 
 /* REQUIRES: mutex.  NULL: nothing does any more. */
 static void
-set_reason(RoseReplSubShared *entry, const char *reason, TransactionId xid)
+set_reason(RoseReplSubShared *entry, const char *reason, FullTransactionId xid)
 {
 	strlcpy(entry->blocked, reason != NULL ? reason : "", ROSE_BLOCKED_LENGTH);
-	entry->blocked_xid = xid;
+	entry->blocked_xid = XidFromFullTransactionId(xid);
+	entry->reason_xid = xid;
 }
 
 /* REQUIRES: mutex.  What rows of the catalog say, too, until something else happens than that a worker looks. */
@@ -317,12 +320,12 @@ rose_repl_unblock(RoseReplSubShared *entry, bool accepted)
 	if (entry->blocked[0] != '\0')
 		entry->status = ROSE_REPL_STARTING;
 	if (accepted || !is_blocked_for(entry, ROSE_BLOCKED_BEHIND))
-		set_reason(entry, NULL, InvalidTransactionId);
+		set_reason(entry, NULL, InvalidFullTransactionId);
 	SpinLockRelease(&entry->mutex);
 }
 
 bool
-rose_repl_block_with(RoseReplSubShared *entry, const char *reason, TransactionId xid)
+rose_repl_block_with(RoseReplSubShared *entry, const char *reason, FullTransactionId xid)
 {
 	bool		anew;
 
@@ -349,7 +352,7 @@ rose_repl_settle_reason(RoseReplSubShared *entry, bool committed)
 	{
 		if (!committed)
 		{
-			set_reason(entry, NULL, InvalidTransactionId);
+			set_reason(entry, NULL, InvalidFullTransactionId);
 			entry->status = ROSE_REPL_ERROR;
 		}
 		entry->blocked_xid = InvalidTransactionId;
@@ -374,13 +377,13 @@ note_error(RoseReplSubShared *entry, const char *message, const char *blocked)
 	SpinLockAcquire(&entry->mutex);
 	if (blocked != NULL)
 	{
-		set_reason(entry, blocked, InvalidTransactionId);
+		set_reason(entry, blocked, InvalidFullTransactionId);
 		entry->status = ROSE_REPL_BLOCKED;
 	}
 	else
 	{
 		if (!reason_is_kept(entry))
-			set_reason(entry, NULL, InvalidTransactionId);
+			set_reason(entry, NULL, InvalidFullTransactionId);
 		entry->status = entry->reload ? ROSE_REPL_STARTING : ROSE_REPL_ERROR;
 	}
 	SpinLockRelease(&entry->mutex);
@@ -468,7 +471,7 @@ rose_repl_publish(RoseReplSubShared *entry, RoseReplStatus status,
 {
 	SpinLockAcquire(&entry->mutex);
 	if (entry->blocked[0] != '\0' && is_past_reason(entry, status, progress))
-		set_reason(entry, NULL, InvalidTransactionId);
+		set_reason(entry, NULL, InvalidFullTransactionId);
 	entry->status = status;
 	entry->progress = *progress;
 	SpinLockRelease(&entry->mutex);
@@ -625,6 +628,7 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	out->progress = entry->progress;
 	strlcpy(out->blocked, entry->blocked, ROSE_BLOCKED_LENGTH);
 	out->blocked_xid = entry->blocked_xid;
+	out->reason_xid = entry->reason_xid;
 	SpinLockRelease(&entry->mutex);
 	out->progress.copied_rows = entry->copied_rows;
 	for (int i = 0; i < ROSE_MAX_COPIES; i++)
@@ -641,15 +645,25 @@ entry_snapshot(RoseReplSubShared *entry, RoseReplSnapshot *out)
 	strlcpy(out->last_error, entry->last_error, ROSE_REPL_ERROR_LENGTH);
 }
 
+/* The caller's query sees what it has written.  One that is too old for snapshots to tell is seen by all. */
+static bool
+query_sees(FullTransactionId xid)
+{
+	uint64		age = U64FromFullTransactionId(ReadNextFullTransactionId()) - U64FromFullTransactionId(xid);
+
+	return age > MaxTransactionId / 2 || !XidInMVCCSnapshot(XidFromFullTransactionId(xid), GetActiveSnapshot());
+}
+
 /*
  * A reason that comes with a row counts with it, for whoever looks at both: from when the row's transaction is seen by
- * snapshots.  Not under the lock, for this may read the commit log.
+ * snapshots, and in a query (of_query) if its own does.  Not under the lock, for this may read the commit log.
  */
 static void
-judge_reason(RoseReplSnapshot *out)
+judge_reason(RoseReplSnapshot *out, bool of_query)
 {
-	if (TransactionIdIsValid(out->blocked_xid) &&
-		(TransactionIdIsInProgress(out->blocked_xid) || !TransactionIdDidCommit(out->blocked_xid)))
+	if ((TransactionIdIsValid(out->blocked_xid) &&
+		 (TransactionIdIsInProgress(out->blocked_xid) || !TransactionIdDidCommit(out->blocked_xid))) ||
+		(of_query && FullTransactionIdIsValid(out->reason_xid) && ActiveSnapshotSet() && !query_sees(out->reason_xid)))
 	{
 		out->blocked[0] = '\0';
 		out->status = ROSE_REPL_ERROR;
@@ -671,7 +685,7 @@ rose_repl_list(RoseReplSnapshot *out, int max)
 	}
 	LWLockRelease(&rose_repl_shared->lock);
 	for (int i = 0; i < n; i++)
-		judge_reason(&out[i]);
+		judge_reason(&out[i], true);
 	return n;
 }
 
@@ -687,7 +701,7 @@ rose_repl_get(Oid subid, RoseReplSnapshot *out)
 		entry_snapshot(entry, out);
 	LWLockRelease(&rose_repl_shared->lock);
 	if (entry != NULL)
-		judge_reason(out);
+		judge_reason(out, false);
 	return entry != NULL;
 }
 

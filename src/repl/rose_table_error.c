@@ -142,7 +142,7 @@ rose_table_error_stop(Oid relid, const char *message, const char *error_code)
 	ROSE_STOP_POINT("table-error-stops");
 	rose_repl_local_begin();
 	set_table(relid, ROSE_REL_FAILED, message, error_code);
-	if (!rose_repl_block_with(rose_apply.shared, ROSE_BLOCKED_TABLE_ERROR, GetTopTransactionId()))
+	if (!rose_repl_block_with(rose_apply.shared, ROSE_BLOCKED_TABLE_ERROR, GetTopFullTransactionId()))
 	{
 		AbortOutOfAnyTransaction();
 		return false;
