@@ -164,7 +164,8 @@ sub note_state
 	$state{arena_kb} = down('SELECT used_bytes / 1024 FROM rose.stat_memory');
 	$state{files} = () = glob $replica->data_dir . '/base/*/*';
 	$state{temporary} = () = glob $replica->data_dir . '/base/pgsql_tmp/*';
-	$state{size_mb} = down("SELECT sum(pg_total_relation_size(oid)) / 1e6 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'");
+	$state{size_mb} = down("SELECT sum(pg_relation_size(oid)) / 1e6 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'");
+	$state{index_mb} = down("SELECT sum(pg_relation_size(oid)) / 1e6 FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'i'");
 	$state{wal_mb} = up("SELECT sum(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) / 1e6 FROM pg_replication_slots");
 	note(join ', ', map { "$_ $state{$_}" } sort keys %state);
 	return \%state;
@@ -217,7 +218,7 @@ for (my $round = 1; time < $end; $round++)
 }
 note(join ', ', map { "$_ $events{$_}" } sort keys %events);
 
-# The second half against the first, beyond what a few more pages or a larger block of memory are.
+# The second half against the first, beyond what a few more pages or a larger block of memory are. Indexes do grow, until REINDEX: entries that rows have left stay (src/manual/limits.md).
 my %slack = (worker_kb => 8192, arena_kb => 4096, files => 60, temporary => 4, size_mb => 20, wal_mb => 64);
 foreach my $what (sort keys %slack)
 {
