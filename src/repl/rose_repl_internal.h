@@ -92,7 +92,7 @@ extern void rose_upstream_estimate(struct WalReceiverConn *conn, Oid relid, int6
 /* Error if the rows may not be read. */
 extern void rose_upstream_require_select(struct WalReceiverConn *conn, const RoseUpstreamTable *table, List *columns);
 
-/* For a transaction that reads a table: nothing is hidden from it, and it may stand idle while what it has read is sorted here. */
+/* For a transaction that reads a table: nothing is hidden from it, and it takes as long as it takes, also idle, while what it has read is sorted here. */
 extern void rose_upstream_prepare_copy(struct WalReceiverConn *conn);
 
 /* Begin a transaction whose snapshot is that of a temporary slot at *lsn. */

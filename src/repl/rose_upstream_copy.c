@@ -32,6 +32,7 @@ rose_upstream_prepare_copy(WalReceiverConn *conn)
 {
 	/* rows that a policy hides are an error: the stream would have their changes */
 	rose_upstream_command(conn, "SET row_security = off");
+	rose_upstream_command(conn, "SET statement_timeout = 0");
 	rose_upstream_command(conn, "SET idle_in_transaction_session_timeout = 0");
 	if (walrcv_server_version(conn) >= TRANSACTION_TIMEOUT_VERSION)
 		rose_upstream_command(conn, "SET transaction_timeout = 0");

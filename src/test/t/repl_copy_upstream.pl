@@ -75,6 +75,21 @@ down("SELECT rose.alter_subscription('s')");
 down("SELECT rose.wait_for_sync('s', $timeout)");
 same('until he may again', qw(live early));
 
+# --- a primary that ends statements which take long
+add_table('long');
+up("INSERT INTO long SELECT i, repeat('long ' || i, 1000) FROM generate_series(1001, 3000) i; ALTER DATABASE postgres SET statement_timeout = '1s'");
+my $log = -s $replica->logfile;
+$control->run("SELECT stop_at('copy-reading', 'wait', 'worker')");
+up('ALTER PUBLICATION p ADD TABLE long');
+down("SELECT rose.alter_subscription('s', refresh => true)");
+wait_for_stop($replica);
+sleep 3;
+$control->run("SELECT go_on('copy-reading')");
+down("SELECT rose.wait_for_sync('s', $timeout)");
+same('as long as it takes', qw(live early long));
+unlike(slurp_file($replica->logfile, $log), qr/statement timeout/, 'its timeout is not for copies');
+up('ALTER DATABASE postgres RESET statement_timeout');
+
 # --- an old primary, which is copied from when the stream has followed a standby that was promoted
 add_table('late');
 down("SELECT rose.spill('live')");
