@@ -42,7 +42,7 @@ int			rose_background_spill_size = 1024;
 int			rose_max_subscriptions = 16;
 int			rose_max_paused_wal_size = 10240;
 int			rose_max_copy_workers = 2;
-int			rose_copy_piece_size = 0;
+int			rose_copy_piece_size = 256 * 1024;
 int			rose_copied_patience = 60 * 1000;
 
 static HTAB *rose_repl_tables = NULL;
@@ -88,7 +88,7 @@ rose_repl_define_settings(void)
 							"Sets in pieces of which size large tables are copied.",
 							"What is there of a copy that was interrupted is not read again. Zero has each table copied as one.",
 							&rose_copy_piece_size,
-							0, 0, INT_MAX,
+							256 * 1024, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_KB,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("rose.debug_copied_patience",
