@@ -101,14 +101,14 @@ sub write_beside
 {
 	my $text = '';
 
-	for (1 .. 8)
+	for (1 .. 20)
 	{
 		my $id = $local_from + int(rand(50));
 		my $twice = rand() < 0.8;
 
 		$text .= "BEGIN;\n" . (rand() < 0.7 ? 'SELECT n FROM l_shared WHERE id ' . some() . " ORDER BY id FOR UPDATE;\n" : '')
 		  . join('', map { "INSERT INTO ${_}_shared VALUES ($id, 1, 0) ON CONFLICT (id) DO UPDATE SET n = ${_}_shared.n + 1;\n" . ($twice ? "UPDATE ${_}_shared SET n = n + 1 WHERE id = $id;\n" : '') } qw(h l))
-		  . 'SELECT pg_sleep(' . pick(0, 0.05, 0.1) . ");\n" . pick('COMMIT', 'COMMIT', 'ROLLBACK') . ";\n";
+		  . 'SELECT pg_sleep(' . pick(0.05, 0.1, 0.2) . ");\n" . pick('COMMIT', 'COMMIT', 'ROLLBACK') . ";\n";
 	}
 	return $text;
 }
@@ -198,10 +198,10 @@ sub fail_and_pass
 # f_copied is compared when it is not being copied.
 sub verify { return "SELECT 1 / (count(*) FILTER (WHERE problem NOT LIKE 'not compared%') = 0)::int FROM rose.verify('s', timeout_seconds => 20);\n" x 2 }
 
-# What the upstream does meanwhile in any case.
+# What the upstream does meanwhile in any case, slowly enough to meet whoever has locked rows here.
 sub upstream_work
 {
-	return join '', map { my $table = pick(qw(l_shared l_shared e_grown e_routed e_strict)); "UPDATE $table SET n = n + 1 WHERE id " . some() . ";\n" } 1 .. 20;
+	return join '', map { my $table = pick(qw(l_shared l_shared e_grown e_routed e_strict)); "UPDATE $table SET n = n + 1 WHERE id " . some() . ";\nSELECT pg_sleep(0.05);\n" } 1 .. 20;
 }
 
 # ---- afterwards
