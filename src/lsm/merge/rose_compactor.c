@@ -314,6 +314,12 @@ note_key(RoseCompactor *compactor, const RoseRow *row)
 	compactor->key_written = false;
 }
 
+void
+rose_compactor_pass_over(RoseCompactor *compactor, const RoseRow *row)
+{
+	note_key(compactor, row);
+}
+
 static void
 note_token(RoseCompactor *compactor, const RoseVersion *version, RoseGcAction action)
 {

@@ -133,7 +133,11 @@ add_row(RoseMerge *merge, const RoseRow *row)
 	RoseMergeFate fate = rose_private_judge_row(merge->judge, row);
 
 	if (fate == ROSE_FATE_ABORTED)
+	{
+		if (merge->out.compactor != NULL)
+			rose_compactor_pass_over(merge->out.compactor, row);
 		return;
+	}
 	if (fate == ROSE_FATE_OPEN || merge->out.compactor == NULL)
 	{
 		Assert(merge->out.builder != NULL);
