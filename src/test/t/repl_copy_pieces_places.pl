@@ -31,6 +31,7 @@ subscribe($upstream, $replica);
 my $control = RoseTest::Session->new($replica);
 my $holder = RoseTest::Session->new($replica);
 down("SELECT rose.alter_subscription('s', enabled => false)");
+until_down('pid IS NULL FROM rose.stat_subscription', 'nothing is copied before there are stop points');
 down("SELECT rose.alter_subscription('s', resync => '$_')") foreach 'large', 'small1', 'small2';
 $holder->run('BEGIN; LOCK TABLE small1, small2 IN ACCESS EXCLUSIVE MODE');
 $control->run("SELECT stop_at('piece-loaded', 'wait', 'worker', 0, 2)");

@@ -90,7 +90,8 @@ resynced('elsewhere.ff', 'the copy', 'f');
 up('INSERT INTO f VALUES (20, 20)');
 up("DROP TABLE f; CREATE TABLE f (id int PRIMARY KEY, v text); ALTER PUBLICATION p ADD TABLE f; INSERT INTO f VALUES (1, 'of the new one')");
 paused('elsewhere.ff', qr/the upstream's table "public.f" is another one than before.*hint: .*resync/s, 'a table made anew');
-is(down('SELECT count(*) FROM elsewhere.ff WHERE id = 20'), 1, 'what came before is there');
+# it comes again, if it was in the batch that was given up
+ok($replica->poll_query_until('postgres', 'SELECT count(*) = 1 FROM elsewhere.ff WHERE id = 20'), 'what came before is there');
 is(down('SELECT count(*) FROM elsewhere.ff'), 13, 'and nothing of the new one among it');
 resynced('elsewhere.ff', 'a table made anew', 'f');
 step('after that', "INSERT INTO f VALUES (2, 'more')", [ 'elsewhere.ff', 'f' ]);
