@@ -31,10 +31,12 @@
 #include "lsm/tree/rose_tree.h"
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_settle.h"
+#include "lsm/merge/rose_sift.h"
 #include "lsm/merge/rose_spill.h"
 #include "lsm/read/rose_interval.h"
 #include "lsm/read/rose_tid.h"
 #include "lsm/write/rose_partition.h"
+#include "lsm/write/rose_sift_rows.h"
 #include "lsm/write/rose_write_stats.h"
 #include "lsm/rose_transaction.h"
 #include "indexam/rose_indexam.h"
@@ -117,6 +119,7 @@ _PG_init(void)
 	rose_spill_define_settings();
 	rose_component_define_settings();
 	rose_merge_define_settings();
+	rose_sift_define_settings();
 	rose_interval_define_settings();
 	rose_pause_define_settings();
 	rose_index_ddl_define_settings();
@@ -136,6 +139,7 @@ _PG_init(void)
 	rose_serial_define_callbacks();
 	rose_tree_define_callbacks();
 	rose_settle_register();
+	rose_sift_rows_register();
 	rose_transaction_define_callbacks();
 	rose_rekey_define_callbacks();
 	rose_class_row_define_callbacks();

@@ -28,6 +28,8 @@
 
 #include "access/relation.h"
 #include "storage/lmgr.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/timestamp.h"
 
 #include "util/rose_stop_point.h"
@@ -35,6 +37,7 @@
 #include "store/rose_store.h"
 #include "lsm/merge/rose_backlog.h"
 #include "lsm/merge/rose_settle.h"
+#include "lsm/merge/rose_sift.h"
 #include "lsm/merge/rose_tidy.h"
 #include "lsm/write/rose_index_beside.h"
 #include "worker/rose_maintainer_internal.h"
@@ -231,6 +234,7 @@ pick_merge(RoseTree *tree, RosePickResult *pick)
 	rose_pick_input(tree, &input, &flags);
 	claims = rose_claims_find(&tree->shared->claims, input.ncomponents, input.components, busy);
 	input.busy = busy;
+	input.stale = rose_sift_is_due(tree, false);
 	*pick = rose_pick_merge(&input);
 	pick->version = version;
 	pick->claims = claims;
@@ -276,7 +280,7 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	if (merge == NULL)
 		return false;
 	active = add_merge(merge, relid);
-	active->is_large = pick.target_level == 2 &&
+	active->is_large = pick.target_level == 2 && !pick.sift &&
 		nblocks >= HELP_MIN_PIECES * rose_merge_piece_blocks(nblocks);
 	ask_for_help_if_behind(active, tree);
 	return true;
@@ -403,6 +407,21 @@ forget_merge(int index)
 		rose_maintainer_note_merging(false);
 }
 
+/* Its table has fewer versions now: perhaps an index has entries that are of none. */
+static void
+look_at_indexes(RoseTree *tree)
+{
+	List	   *indexes;
+
+	if (tree->rel->rd_rel->relkind == RELKIND_INDEX)
+		return;
+	indexes = RelationGetIndexList(tree->rel);
+	for (int i = 0; i < rose_maintainer_nitems; i++)
+		if (list_member_oid(indexes, rose_maintainer_items[i].relid))
+			rose_maintainer_note(rose_maintainer_items[i].locator)->manifest_version = PG_UINT64_MAX;
+	list_free(indexes);
+}
+
 /*
  * One step of one merge; false if it has to wait: its table is locked, or being spilled,
  * or others come first.
@@ -440,6 +459,7 @@ step_merge(int index, bool calm)
 		{
 			forget_merge(index);
 			rose_merge_end(merge, tree);
+			look_at_indexes(tree);
 		}
 		else
 			ask_for_help_if_behind(active, tree);

@@ -268,14 +268,14 @@ write_row(RoseCompactor *compactor, const RoseRow *row, bool seen_by_all)
 }
 
 bool
-rose_compactor_is_new_key(const RoseCompactor *compactor, const RoseRow *row)
+rose_compactor_is_new_key(const RoseCompactor *compactor, const Datum *key)
 {
 	const RoseKeyBuffer *last = &compactor->last_key;
 
 	return !last->valid ||
 		rose_key_compare_prefixed(compactor->schema, compactor->key_exact,
 								  last->prefix, last->key,
-								  rose_key_prefix(compactor->schema, row->key), row->key) != 0;
+								  rose_key_prefix(compactor->schema, key), key) != 0;
 }
 
 /* What was held back has found nothing to be folded with. */
@@ -304,20 +304,20 @@ settle_held(RoseCompactor *compactor, RoseGcHeld what)
 }
 
 static void
-note_key(RoseCompactor *compactor, const RoseRow *row)
+note_key(RoseCompactor *compactor, const Datum *key)
 {
-	if (!rose_compactor_is_new_key(compactor, row))
+	if (!rose_compactor_is_new_key(compactor, key))
 		return;
 	settle_held(compactor, rose_gc_next_key(&compactor->gc));
-	rose_key_buffer_set(&compactor->last_key, compactor->schema, row->key);
+	rose_key_buffer_set(&compactor->last_key, compactor->schema, key);
 	compactor->kept_xid = PG_UINT64_MAX;
 	compactor->key_written = false;
 }
 
 void
-rose_compactor_pass_over(RoseCompactor *compactor, const RoseRow *row)
+rose_compactor_pass_over(RoseCompactor *compactor, const Datum *key)
 {
-	note_key(compactor, row);
+	note_key(compactor, key);
 }
 
 static void
@@ -336,7 +336,7 @@ rose_compactor_add(RoseCompactor *compactor, const RoseRow *row)
 {
 	RoseGcDecision decision;
 
-	note_key(compactor, row);
+	note_key(compactor, row->key);
 	decision = rose_gc_next(&compactor->gc, row->version.seq, row->version.xid,
 							row->version.op, row->version.moved_to == ROSE_MOVED_HERE);
 	settle_held(compactor, decision.held);

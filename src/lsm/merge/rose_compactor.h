@@ -51,11 +51,11 @@ extern void rose_compactor_add_batch(RoseCompactor *compactor, const RoseRowBatc
 /* Every snapshot sees what transactions before this one have committed. */
 extern FullTransactionId rose_compactor_oldest(const RoseCompactor *compactor);
 
-/* A version that was rolled back, and is left out.  An output does not end between it and others of its key. */
-extern void rose_compactor_pass_over(RoseCompactor *compactor, const RoseRow *row);
+/* A version that was rolled back, or that nobody wants, and is left out.  An output does not end between it and others of its key. */
+extern void rose_compactor_pass_over(RoseCompactor *compactor, const Datum *key);
 
-/* Does the row have another key than the one before it? */
-extern bool rose_compactor_is_new_key(const RoseCompactor *compactor, const RoseRow *row);
+/* Is it another key than that of the version before? */
+extern bool rose_compactor_is_new_key(const RoseCompactor *compactor, const Datum *key);
 
 /* No more versions.  False if nothing was kept; else the component is complete (see
  * rose_component_builder_finish). */

@@ -291,6 +291,8 @@ make_merge(RoseTree *tree, const RosePickResult *pick, bool keep)
 	merge->target_level = pick->target_level;
 	merge->trims = merge->kind->takes_c2;
 	merge->thorough = pick->thorough;
+	if (pick->sift && rose_sift_hook != NULL)
+		merge->sift = rose_sift_create(context);
 	merge->written_by = pick->schema;
 	return merge;
 }
@@ -516,6 +518,21 @@ may_go_on(RoseMerge *merge, RoseTree *tree)
 	return rose_merge_sources_unchanged(merge, rose_tree_manifest(tree));
 }
 
+/* Before the first stride of a pass that sifts: false if more is to be read of the index's table. */
+static bool
+may_begin_strides(RoseMerge *merge, RoseTree *tree, int budget_ms)
+{
+	if (merge->sift == NULL || merge->sift->progress == ROSE_SIFT_READY)
+		return true;
+	rose_sift_hook(merge->sift, tree, budget_ms);
+	if (merge->sift->progress == ROSE_SIFT_MORE)
+		return false;
+	if (merge->sift->progress == ROSE_SIFT_GIVEN_UP)
+		merge->sift = NULL;
+	ROSE_STOP_POINT("merge-sifts");
+	return true;
+}
+
 /* A step of limited time also ends with an output, so that others get their turn. */
 RoseMergeProgress
 rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
@@ -527,6 +544,8 @@ rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 
 		if (!may_go_on(merge, tree))
 			return ROSE_MERGE_DONE;
+		if (!may_begin_strides(merge, tree, budget_ms))
+			return ROSE_MERGE_MORE;
 		if (!merge->stride.active)
 			planned = begin_stride(merge, tree);
 		if (planned == ROSE_PLANNED_LATER)
@@ -545,6 +564,8 @@ rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 	}
 	if (!merge->helps)
 		pg_atomic_fetch_add_u64(&tree->shared->merges, 1);
+	if (merge->sift != NULL)
+		rose_sift_end(merge->sift, tree);
 	return ROSE_MERGE_DONE;
 }
 

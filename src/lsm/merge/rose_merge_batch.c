@@ -568,6 +568,34 @@ rose_merge_cursor_batch(RoseMergeCursor *merge, FullTransactionId oldest, int ma
 	return true;
 }
 
+static void
+keep_values(Datum *values, bool *nulls, const int *kept, int n)
+{
+	for (int i = 0; i < n; i++)
+		values[i] = values[kept[i]];
+	for (int i = 0; nulls != NULL && i < n; i++)
+		nulls[i] = nulls[kept[i]];
+}
+
+void
+rose_merge_cursor_keep(RoseMergeCursor *merge, const int *kept, int n)
+{
+	RoseMergeBatcher *batcher = merge->batcher;
+	int			natts = merge->schema->natts;
+
+	for (int a = 0; a < natts + SYSTEM_COLUMNS; a++)
+	{
+		bool		has_nulls = a < natts && batcher->rows.nulls[a] != NULL;
+
+		if ((a < natts && batcher->rows.values[a] == NULL) ||
+			(a == natts + SYSTEM_ROWID && batcher->rows.rowid == NULL))
+			continue;
+		keep_values(batcher->columns + (Size) a * ROSE_MERGE_BATCH,
+					has_nulls ? batcher->column_nulls + (Size) a * ROSE_MERGE_BATCH : NULL, kept, n);
+	}
+	batcher->rows.n = n;
+}
+
 void
 rose_merge_cursor_end_batch(RoseMergeCursor *merge)
 {

@@ -54,6 +54,9 @@ typedef struct RoseMergeBatch
  */
 extern bool rose_merge_cursor_batch(RoseMergeCursor *merge, FullTransactionId oldest, int max,
 									RoseMergeBatch *batch);
+
+/* Of the rows of the batch only these, by ascending numbers, are to be kept after all. */
+extern void rose_merge_cursor_keep(RoseMergeCursor *merge, const int *kept, int n);
 extern void rose_merge_cursor_end_batch(RoseMergeCursor *merge);
 
 /*

@@ -19,6 +19,7 @@
 #include "lsm/merge/rose_merge.h"
 #include "lsm/merge/rose_merge_cursor.h"
 #include "lsm/merge/rose_merge_kind.h"
+#include "lsm/merge/rose_sift.h"
 #include "lsm/merge/rose_tidy.h"
 
 /* Most components that may be merged by one stride. */
@@ -90,6 +91,7 @@ struct RoseMerge
 	const RoseMergeKind *kind;
 	int			target_level;
 	bool		thorough;		/* a pass: rewrites every piece that could be smaller */
+	RoseSift   *sift;			/* a pass: rewrites every piece, and leaves out what is not wanted; NULL: it does not */
 
 	MemoryContext context;
 	RelFileLocator locator;

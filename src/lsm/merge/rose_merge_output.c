@@ -135,7 +135,7 @@ add_row(RoseMerge *merge, const RoseRow *row)
 	if (fate == ROSE_FATE_ABORTED)
 	{
 		if (merge->out.compactor != NULL)
-			rose_compactor_pass_over(merge->out.compactor, row);
+			rose_compactor_pass_over(merge->out.compactor, row->key);
 		return;
 	}
 	if (fate == ROSE_FATE_OPEN || merge->out.compactor == NULL)
@@ -144,8 +144,37 @@ add_row(RoseMerge *merge, const RoseRow *row)
 		rose_component_builder_add(merge->out.builder, row);
 		merge->out.nopen++;
 	}
+	else if (merge->sift != NULL && row->version.op == ROSE_OP_PUT &&
+			 !rose_sift_is_wanted(merge->sift, row->key))
+		rose_compactor_pass_over(merge->out.compactor, row->key);
 	else
 		rose_compactor_add(merge->out.compactor, row);
+}
+
+/* What is wanted of a batch; older versions of its last key may follow. */
+static void
+add_sifted(RoseMerge *merge, const RoseMergeBatch *batch)
+{
+	const RoseRowBatch *rows = batch->rows;
+	int			last = rows->n - 1;
+	int			kept[ROSE_MERGE_BATCH];
+	int			n = 0;
+	Datum		key[INDEX_MAX_KEYS];
+	bool		wanted = false;
+
+	for (int i = 0; i <= last; i++)
+	{
+		rose_row_batch_key(merge->schema, rows, i, key);
+		wanted = rose_sift_is_wanted(merge->sift, key);
+		if (wanted)
+			kept[n++] = i;
+	}
+	if (n <= last)
+		rose_merge_cursor_keep(merge->stride.cursor, kept, n);
+	if (n > 0)
+		rose_compactor_add_batch(merge->out.compactor, rows, batch->tokens);
+	if (!wanted)
+		rose_compactor_pass_over(merge->out.compactor, key);
 }
 
 /* One version; false at the end of the output. */
@@ -163,7 +192,7 @@ merge_one(RoseMerge *merge)
 		return false;
 	}
 	if (is_output_full(merge) &&
-		rose_compactor_is_new_key(merge->out.compactor, row))
+		rose_compactor_is_new_key(merge->out.compactor, row->key))
 	{
 		merge->stride.row = row;
 		return false;
@@ -193,7 +222,7 @@ merge_batch(RoseMerge *merge)
 	if (merge->kind->keeps_open || merge->stride.row != NULL || is_output_full(merge))
 		return false;
 	row = rose_merge_cursor_peek(merge->stride.cursor);
-	if (row == NULL || !rose_compactor_is_new_key(merge->out.compactor, row))
+	if (row == NULL || !rose_compactor_is_new_key(merge->out.compactor, row->key))
 		return false;
 	if (merge->stride.cut_rows > merge->out.nread)
 		max = Min(max, merge->stride.cut_rows - merge->out.nread);
@@ -203,7 +232,10 @@ merge_batch(RoseMerge *merge)
 		merge->stride.no_batches = ROWS_WITHOUT_BATCH;
 		return false;
 	}
-	rose_compactor_add_batch(merge->out.compactor, batch.rows, batch.tokens);
+	if (merge->sift != NULL)
+		add_sifted(merge, &batch);
+	else
+		rose_compactor_add_batch(merge->out.compactor, batch.rows, batch.tokens);
 	rose_merge_cursor_end_batch(merge->stride.cursor);
 	merge->nread += batch.npassed;
 	merge->out.nread += batch.npassed;

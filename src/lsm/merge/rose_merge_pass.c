@@ -103,6 +103,8 @@ needs_cleaning(const RoseMerge *merge, RoseTree *tree, const RoseComponentEntryD
 {
 	bool		repeats = !(entry->flags & ROSE_COMPONENT_UNIQUE_KEYS);
 
+	if (merge->sift != NULL)
+		return true;
 	if (merge->thorough)
 		return repeats || entry->ntombstones > 0 || rose_merge_could_forget(tree, entry);
 	return entry->max_xid < horizon &&

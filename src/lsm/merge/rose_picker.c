@@ -12,14 +12,15 @@
  *
  * 1. Tombstones.  When those that every snapshot sees are a large part of all
  * versions, everything is merged into C2, where they go.
- * 2. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1
+ * 2. Entries that no row has.  An index with many of them is merged into C2 as a whole, without them (rose_sift.h).
+ * 3. C1 into C2 when C1 has outgrown R * C0 (or, when there is no C2, C1
  * becomes it).  Already when C1 and the runs that it would have to take soon have
  * together outgrown R * C0 or, where R is large, a sixth of C2's blocks, and then the
  * runs go along: C1 would be rewritten to take them, only to be rewritten at once.  The
  * sixth bounds the room that rows take which C2 has as well.
- * 3. Runs into C1 when together they are worth a pass over it: as large as C0,
+ * 4. Runs into C1 when together they are worth a pass over it: as large as C0,
  * or too many, or, if they are small, a quarter of C1.
- * 4. Small runs, as idle tables' timed spills make, among themselves, each
+ * 5. Small runs, as idle tables' timed spills make, among themselves, each
  * level of size at a time, so that a trickle of writes does not rewrite C1.
  *
  * C2 has several pieces, which a merge into it takes along as far as it needs
@@ -256,6 +257,17 @@ pick_tombstones(const PickState *state, RosePickResult *result)
 		state->old_tombstones < PICK_TOMBSTONE_PART * state->nrows)
 		return false;
 	*result = pick(state, newest_of_all(state), oldest_of_all(state), 2);
+	return result->merge;
+}
+
+/* An index without what its rows have left behind. */
+static bool
+pick_stale(const PickState *state, RosePickResult *result)
+{
+	if (!state->input->stale || state->c2_blocked || state->input->incomplete || newest_of_all(state) < 0)
+		return false;
+	*result = pick(state, newest_of_all(state), oldest_of_all(state), 2);
+	result->sift = true;
 	return result->merge;
 }
 
@@ -509,6 +521,7 @@ rose_pick_merge(const RosePickInput *input)
 	result.ninputs = 0;
 	if (pick_split(input, &result) ||
 		pick_tombstones(&state, &result) ||
+		pick_stale(&state, &result) ||
 		pick_c1_into_c2(&state, &result) ||
 		pick_runs_into_c1(&state, &result) ||
 		pick_small_runs(&state, &result) ||

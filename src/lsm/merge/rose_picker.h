@@ -44,6 +44,7 @@ typedef struct RosePickInput
 	const int16 *natts;			/* private runs may be joined if they have as many columns; -1 = with any;
 								 * NULL = all may */
 	bool		incomplete;		/* the oldest component is still to come: no C2 */
+	bool		stale;			/* of an index: many entries are of no row (rose_sift.h), not set by rose_pick_input */
 	uint64		horizon;		/* full xid that every snapshot is past; 0 = unknown */
 	double		min_ratio;		/* R is at least this */
 } RosePickInput;
@@ -59,6 +60,7 @@ typedef struct RosePickResult
 	int			natts;			/* of a join: columns, if the input says so; -1 = any */
 	const RoseSchema *schema;	/* to write by, not set by the picker; NULL = the table's */
 	bool		thorough;		/* level 2: rewrite whatever could be smaller (by hand only) */
+	bool		sift;			/* level 2: rewrite all of an index, without entries that no row has */
 	uint64		version;		/* of the manifest, not set by the picker; 0 = picked under ROSE_LOCK_MERGE */
 	uint64		claims;			/* of a merge that is to be kept: their version, not set by the picker */
 } RosePickResult;

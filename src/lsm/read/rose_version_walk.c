@@ -473,3 +473,19 @@ rose_version_walk_key(const RoseVersionWalk *walk)
 {
 	return walk->key.key;
 }
+
+const Datum *
+rose_version_walk_last_key(RoseVersionWalk *walk)
+{
+	finish_passing(walk);
+	Assert(walk->key.valid && walk->key_done);
+	return walk->key.key;
+}
+
+void
+rose_version_walk_go_behind(RoseVersionWalk *walk, const Datum *key)
+{
+	Assert(!walk->positioned && !walk->key.valid);
+	rose_key_buffer_set(&walk->key, walk->schema, key);
+	walk->key_done = true;
+}

@@ -70,6 +70,13 @@ extern bool rose_version_walk_next_rows(RoseVersionWalk *walk, RoseWalkRows *row
 /* The key of what next has returned: key width Datums. */
 extern const Datum *rose_version_walk_key(const RoseVersionWalk *walk);
 
+/*
+ * To go on in another walk, of another transaction even: the last key that was passed or returned, if there
+ * was any; and, before anything else is asked of it, what is behind such a key is what the walk is of.
+ */
+extern const Datum *rose_version_walk_last_key(RoseVersionWalk *walk);
+extern void rose_version_walk_go_behind(RoseVersionWalk *walk, const Datum *key);
+
 extern void rose_version_walk_end(RoseVersionWalk *walk);
 
 #endif							/* ROSE_VERSION_WALK_H */

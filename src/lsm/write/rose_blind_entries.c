@@ -25,7 +25,7 @@
  *
  * Locking: writing sections of the indexes' C0, one after the other, after that of the table.
  *
- * What this does not do: take stale entries out, or look whether values are unique.
+ * What this does not do: take stale entries out (merge/rose_sift.h), or look whether values are unique.
  *
  *-------------------------------------------------------------------------
  */

@@ -56,7 +56,7 @@ my $node = rose_node('crash', 'autovacuum = on', "rose.memtable_size = '8MB'", "
 	'rose.max_merge_workers = 1',		# so that databases take turns
 	'rose.max_tables = 16',			# so that many take more memory
 	"rose.copy_piece_size = '256kB'", 'max_worker_processes = 24', 'autovacuum_vacuum_cost_limit = 1',
-	"wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'", 'restart_after_crash = on', 'max_prepared_transactions = 50');
+	"wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '100ms'", 'restart_after_crash = on', 'max_prepared_transactions = 50', 'rose.debug_sift_entries = 0', 'rose.debug_sift_keys = 40');
 stop_points_create($node);
 my $model = CrashModel->new(node => $node, upstream => $upstream, fed => 1);
 my %acted;

@@ -218,8 +218,8 @@ for (my $round = 1; time < $end; $round++)
 }
 note(join ', ', map { "$_ $events{$_}" } sort keys %events);
 
-# The second half against the first, beyond what a few more pages or a larger block of memory are. Indexes do grow, until REINDEX: entries that rows have left stay (src/manual/limits.md).
-my %slack = (worker_kb => 8192, arena_kb => 4096, files => 60, temporary => 4, size_mb => 20, wal_mb => 64);
+# The second half against the first, beyond what a few more pages or a larger block of memory are.
+my %slack = (worker_kb => 8192, arena_kb => 4096, files => 60, temporary => 4, size_mb => 20, index_mb => 20, wal_mb => 64);
 foreach my $what (sort keys %slack)
 {
 	my $half = int(@states / 2);

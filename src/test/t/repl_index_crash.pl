@@ -11,7 +11,7 @@ use Test::More;
 plan skip_all => 'the stand-in applies changes in other ways' if $ENV{ROSE_STANDIN};
 
 my $upstream = upstream_node();
-my $replica = rose_node('replica', "rose.spill_interval = '1h'", 'rose.background_spill_size = 0', "rose.memtable_size = '16MB'", 'max_prepared_transactions = 4', "rose.debug_piece_size = '8kB'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '100ms'", 'autovacuum = off');
+my $replica = rose_node('replica', "rose.spill_interval = '1h'", 'rose.background_spill_size = 0', "rose.memtable_size = '16MB'", 'max_prepared_transactions = 4', "rose.debug_piece_size = '8kB'", 'rose.debug_sift_entries = 0', 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '100ms'", 'autovacuum = off');
 
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }

@@ -23,7 +23,7 @@ my $steps = $ENV{INDEXES_STEPS} // 40;
 my $arena = $ENV{INDEXES_ARENA} // 4;
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
 my $upstream = upstream_node();
-my $replica = rose_node('replica', "rose.memtable_size = '${arena}MB'", "rose.debug_piece_size = '8kB'", "rose.spill_interval = '300ms'",
+my $replica = rose_node('replica', "rose.memtable_size = '${arena}MB'", "rose.debug_piece_size = '8kB'", 'rose.debug_sift_entries = 0', 'rose.debug_sift_keys = 3', "rose.spill_interval = '300ms'",
 	"rose.background_spill_size = '64kB'", 'rose.max_subscriptions = 4', "wal_retrieve_retry_interval = '100ms'", "deadlock_timeout = '50ms'", 'autovacuum = off');
 my $files = $replica->basedir;
 

@@ -1,0 +1,234 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_sift.c
+ *	  Entries that no row has any more, left out by merges of an index.  See rose_sift.h.
+ *
+ * Here is when that is worth it, and the keys that are wanted: a Bloom filter of core's, within
+ * maintenance_work_mem.  How the table is read is write/rose_sift_rows.c's business; which rows a merge
+ * asks for, rose_merge_output.c's.
+ *
+ * Whether it is worth it is judged by what manifests say.  A table that is updated retains several
+ * versions of a row until they are merged, and they may all have entries, so an index is measured by versions, not by
+ * rows.  After a pass that has sifted, hardly more entries are left than that; so for each one that is left out three are read, about.
+ * Not if it has failed, or if memory is too short for the table's keys: so the next one sifts when the index has grown by half, or
+ * the table has lost a third of its versions.
+ *
+ * Locking: AccessShareLock of the table, never waited for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_index.h"
+#include "lib/bloomfilter.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
+
+#include "util/rose_index_expr.h"
+#include "memtable/rose_c0.h"
+#include "store/rose_manifest.h"
+#include "lsm/tree/rose_view.h"
+#include "lsm/merge/rose_sift.h"
+
+/* An index has so many times its table's versions before it is sifted, ... */
+#define SIFT_GROWTH			1.5
+
+/* A pass that has left out less than this part of what it has asked for has not been worth it. */
+#define SIFT_USEFUL			8
+
+/* ... and has so many entries more. */
+static int	min_entries = 1000; /* rose.debug_sift_entries */
+
+/* The least filter is larger than what this needs. */
+#define SIFT_LEAST_EXPECTED	1000
+
+#define SIFT_SEED			UINT64CONST(0x726f7365)
+
+RoseSiftHook rose_sift_hook = NULL;
+int			rose_sift_keys = 0; /* rose.debug_sift_keys */
+
+void
+rose_sift_define_settings(void)
+{
+	DefineCustomIntVariable("rose.debug_sift_entries",
+							"Sets how many entries that no row has an index is to have before they are looked for.",
+							"For tests of rose.",
+							&min_entries,
+							1000,
+							0,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("rose.debug_sift_keys",
+							"Sets how many keys of a table are read in a step for entries that an index is to have; 0 means as many as there is time for.",
+							"For tests of rose.",
+							&rose_sift_keys,
+							0,
+							0,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_NOT_IN_SAMPLE | GUC_NO_SHOW_ALL,
+							NULL, NULL, NULL);
+}
+
+RoseSift *
+rose_sift_create(MemoryContext context)
+{
+	RoseSift   *sift = MemoryContextAllocZero(context, sizeof(RoseSift));
+
+	sift->context = context;
+	sift->progress = ROSE_SIFT_MORE;
+	rose_key_buffer_init(&sift->at, context);
+	return sift;
+}
+
+/* ---- is it worth it? ---- */
+
+static uint64
+count_versions(RoseTree *tree)
+{
+	const RoseManifest *manifest = rose_tree_manifest(tree);
+	uint64		n = 0;
+
+	for (int i = 0; i < manifest->ncomponents; i++)
+		n += rose_component_rest(&manifest->components[i], manifest->components[i].nrows);
+	return n;
+}
+
+/* Can it be told by a row whether an entry is its own, today and later on? */
+static bool
+is_possible(RoseTree *index)
+{
+	const RoseIndexMetaDisk *meta = rose_tree_index_meta(index);
+	RoseIndexExpr expr;
+
+	if (meta == NULL || (meta->flags & ROSE_INDEX_VALIDATED) == 0 || rose_tree_is_incomplete(index) ||
+		!index->rel->rd_index->indisvalid || !index->rel->rd_index->indislive)
+		return false;
+	if (!rose_index_expr_is_any(index->rel))
+		return true;
+	rose_index_expr_read(index->rel, &expr);
+	return rose_index_expr_is_lasting(&expr);
+}
+
+RoseTree *
+rose_sift_open_table(RoseTree *index)
+{
+	Oid			relid = index->rel->rd_index->indrelid;
+	Relation	rel;
+	RoseTree   *table;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		return NULL;
+	rel = table_open(relid, NoLock);
+	table = rose_tree_open_any_order(rel);
+	if (!table->shared->other_order && table->schema->nkeys > 0 &&
+		rose_tree_index_meta(index)->base_key_crc == rose_index_def_base_crc(table->schema))
+		return table;
+	table_close(rel, NoLock);
+	return NULL;
+}
+
+void
+rose_sift_close_table(RoseTree *table)
+{
+	table_close(table->rel, NoLock);
+}
+
+/* Has either changed by a third of it since a pass has last sifted? */
+static bool
+has_changed(RoseTreeShared *index, uint64 nentries, uint64 nversions)
+{
+	return nentries > SIFT_GROWTH * pg_atomic_read_u64(&index->sifted) ||
+		SIFT_GROWTH * nversions < pg_atomic_read_u64(&index->sifted_of);
+}
+
+bool
+rose_sift_is_due(RoseTree *index, bool thorough)
+{
+	uint64		nentries;
+	uint64		nversions;
+	RoseTree   *table;
+
+	if (index->rel->rd_rel->relkind != RELKIND_INDEX || !is_possible(index))
+		return false;
+	nentries = count_versions(index);
+	if (!thorough && nentries <= (uint64) min_entries)
+		return false;
+	table = rose_sift_open_table(index);
+	if (table == NULL)
+		return false;
+	nversions = count_versions(table);
+	rose_sift_close_table(table);
+	if (thorough)
+		return nentries > nversions;
+	return nentries > SIFT_GROWTH * nversions + min_entries &&
+		has_changed(index->shared, nentries, nversions);
+}
+
+static void
+note_entries(RoseTree *index, uint64 nentries, uint64 nversions)
+{
+	pg_atomic_write_u64(&index->shared->sifted, nentries);
+	pg_atomic_write_u64(&index->shared->sifted_of, nversions);
+}
+
+void
+rose_sift_begin(RoseTree *index, RoseTree *table)
+{
+	note_entries(index, count_versions(index), count_versions(table));
+}
+
+void
+rose_sift_end(const RoseSift *sift, RoseTree *index)
+{
+	uint64		nentries = count_versions(index);
+
+	if (sift->nleft_out >= sift->nasked / SIFT_USEFUL)
+		nentries = Min(nentries, sift->nwanted);
+	note_entries(index, nentries, sift->nwanted);
+}
+
+/* ---- what is wanted ---- */
+
+/* Filters of indexes are asked for their columns alone; here a key has to be told from others. */
+void
+rose_sift_expect(RoseSift *sift, RoseTree *index, RoseTree *table)
+{
+	const RoseSchema *schema = index->schema;
+	uint64		nversions = count_versions(table) + rose_c0_versions(&table->shared->c0);
+	MemoryContext old = MemoryContextSwitchTo(sift->context);
+	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < schema->nkeys; i++)
+		keys[i] = schema->keys[i].def;
+	sift->schema = rose_schema_create(schema->tupdesc, schema->nkeys, keys, ROSE_HASH_WHAT_CAN_BE, sift->context);
+	sift->wanted = bloom_create((int64) Max(nversions, SIFT_LEAST_EXPECTED), maintenance_work_mem, SIFT_SEED);
+	sift->table = table->locator;
+	sift->incarnation = table->incarnation;
+	MemoryContextSwitchTo(old);
+}
+
+void
+rose_sift_want(RoseSift *sift, const Datum *key)
+{
+	uint64		hash = rose_key_hash(sift->schema, key);
+
+	bloom_add_element(sift->wanted, (unsigned char *) &hash, sizeof(hash));
+	sift->nwanted++;
+}
+
+bool
+rose_sift_is_wanted(RoseSift *sift, const Datum *key)
+{
+	uint64		hash = rose_key_hash(sift->schema, key);
+	bool		lacks = bloom_lacks_element(sift->wanted, (unsigned char *) &hash, sizeof(hash));
+
+	sift->nasked++;
+	sift->nleft_out += lacks;
+	return !lacks;
+}
