@@ -25,6 +25,8 @@ use RoseTest;
 my @names = qw(plain pair nokey part wide);
 my @fed_tables = qw(f_left f_right f_copied);
 my $writers = 3;
+my @prepared_tables = qw(plain nokey wide);
+my $first_prepared = 1_000_000;		# keys of prepared transactions
 
 # Errors that say nothing about rose: what the tests do themselves, and what follows from it.
 my $allowed = join '|', CrashFed::allowed(), 'at stop point', 'current transaction is aborted', 'savepoint "s" does not exist', 'duplicate key value', 'canceling statement due to lock timeout',
@@ -40,7 +42,7 @@ sub chance { return rand() < $_[0] }
 sub new
 {
 	my ($class, %args) = @_;
-	my $self = bless { %args, prepared => 0, next => 1_000_000, allow => $args{allow} // 'nothing more' }, $class;
+	my $self = bless { %args, prepared => 0, next => $first_prepared, allow => $args{allow} // 'nothing more' }, $class;
 
 	foreach my $side (qw(r h))
 	{
@@ -155,7 +157,7 @@ sub prepare
 	my $text = "BEGIN;\n";
 
 	$self->{next} += 1000;
-	foreach my $name (qw(plain nokey wide))
+	foreach my $name (@prepared_tables)
 	{
 		my $to = $from + pick(0, 20, 900);
 		$text .= join '', both("INSERT INTO T (id, v, pad) SELECT g, 1, repeat('p', 100) FROM generate_series($from, $to) g", "h_$name", "r_$name");
@@ -284,6 +286,18 @@ sub end_prepared
 	{
 		$self->sql(pick('COMMIT', 'COMMIT', 'ROLLBACK') . " PREPARED '$gid'") if chance(0.6);
 	}
+	return;
+}
+
+# What cycles would leave for all later ones to write and compare: rows of transactions that were prepared long ago, and indexes that were
+# not finished. To be called when all has been compared; what is still prepared is not seen, and stays.
+sub tidy
+{
+	my ($self) = @_;
+	my $old = $self->{next} - 10_000;
+
+	$self->sql("BEGIN;\n" . join('', map { both("DELETE FROM T WHERE id BETWEEN $first_prepared AND $old", "h_$_", "r_$_") } @prepared_tables) . 'COMMIT;') if $old >= $first_prepared;
+	$self->sql(CrashWork::drop_unfinished_indexes());
 	return;
 }
 

@@ -239,10 +239,16 @@ sub make_index
 	return join '', map { "BEGIN;\nCREATE INDEX IF NOT EXISTS r_child_made ON r_child (v, parent);\nREINDEX TABLE r_child;\n" . end_of_transaction() . "DROP INDEX IF EXISTS r_child_made;\n" } 1 .. 3;
 }
 
-# The same beside CrashModel's writers. What broke off is left as an index that is not valid.
+# What broke off is left as an index that is not valid, or that a later REINDEX TABLE has made valid under the name that it had in between.
+sub drop_unfinished_indexes
+{
+	return "DO 'DECLARE i regclass; BEGIN FOR i IN SELECT indexrelid FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = ''r_pair''::regclass AND (NOT indisvalid OR relname ~ ''_cc(new|old)'') LOOP EXECUTE format(''DROP INDEX %s'', i); END LOOP; END';\n";
+}
+
+# The same beside CrashModel's writers.
 sub make_index_beside
 {
-	my $drop_invalid = "DO 'DECLARE i regclass; BEGIN FOR i IN SELECT indexrelid FROM pg_index WHERE NOT indisvalid AND indrelid = ''r_pair''::regclass LOOP EXECUTE format(''DROP INDEX %s'', i); END LOOP; END';\n";
+	my $drop_invalid = drop_unfinished_indexes();
 
 	return join '', map {
 		"${drop_invalid}CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS r_pair_beside ON r_pair (v DESC, b, id) INCLUDE (pad);\n"

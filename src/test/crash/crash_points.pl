@@ -120,6 +120,7 @@ sub cycle
 	push @problems, $model->wait_for(@running);
 	$acted{"$point $action"} += disarm($point) || ($action eq 'crash' && server_crashed($since));
 	push @problems, $model->problems;
+	$model->tidy if !@problems;
 	$model->end_prepared;
 	push @problems, $model->replica_problems;
 	push @problems, grep { /PANIC|TRAP|terminated by signal (?!9)| XX[0-9A-Z]{3} / && !/at stop point/ } split /\n/, slurp_file($node->logfile, $since);
