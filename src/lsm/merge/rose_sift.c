@@ -9,8 +9,8 @@
  *
  * Whether it is worth it is judged by what manifests say.  A table that is updated retains several
  * versions of a row until they are merged, and they may all have entries, so an index is measured by versions, not by
- * rows.  After a pass that has sifted, hardly more entries are left than that; so for each one that is left out three are read, about.
- * Not if it has failed, or if memory is too short for the table's keys: so the next one sifts when the index has grown by half, or
+ * rows.  After a pass that has sifted, hardly more entries are left than that; so for each one that is left out six are read, about.
+ * Not if it has failed, or if memory is too short for the table's keys: then the next one sifts when the index has grown by half, or
  * the table has lost a third of its versions.
  *
  * Locking: AccessShareLock of the table, never waited for.
@@ -33,11 +33,14 @@
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_sift.h"
 
-/* An index has so many times its table's versions before it is sifted, ... */
-#define SIFT_GROWTH			1.5
+/* An index has so many times its table's versions before it is sifted: as many entries may be stale as dead rows before autovacuum comes, ... */
+#define SIFT_DUE			1.2
 
 /* A pass that has left out less than this part of what it has asked for has not been worth it. */
-#define SIFT_USEFUL			8
+#define SIFT_USEFUL			16
+
+/* Then it has to be so many times as large as it was, or its table had so many times the versions. */
+#define SIFT_GROWTH			1.5
 
 /* ... and has so many entries more. */
 static int	min_entries = 1000; /* rose.debug_sift_entries */
@@ -139,11 +142,13 @@ rose_sift_close_table(RoseTree *table)
 	table_close(table->rel, NoLock);
 }
 
-/* Has either changed by a third of it since a pass has last sifted? */
+/* Has the last pass that sifted been worth it, or has either changed much since? */
 static bool
-has_changed(RoseTreeShared *index, uint64 nentries, uint64 nversions)
+may_be_worth_it(RoseTreeShared *index, uint64 nentries, uint64 nversions)
 {
-	return nentries > SIFT_GROWTH * pg_atomic_read_u64(&index->sifted) ||
+	uint64		sifted = pg_atomic_read_u64(&index->sifted);
+
+	return sifted == 0 || nentries > SIFT_GROWTH * sifted ||
 		SIFT_GROWTH * nversions < pg_atomic_read_u64(&index->sifted_of);
 }
 
@@ -166,8 +171,8 @@ rose_sift_is_due(RoseTree *index, bool thorough)
 	rose_sift_close_table(table);
 	if (thorough)
 		return nentries > nversions;
-	return nentries > SIFT_GROWTH * nversions + min_entries &&
-		has_changed(index->shared, nentries, nversions);
+	return nentries > SIFT_DUE * nversions + min_entries &&
+		may_be_worth_it(index->shared, nentries, nversions);
 }
 
 static void
@@ -186,11 +191,9 @@ rose_sift_begin(RoseTree *index, RoseTree *table)
 void
 rose_sift_end(const RoseSift *sift, RoseTree *index)
 {
-	uint64		nentries = count_versions(index);
+	bool		useful = sift->nleft_out >= sift->nasked / SIFT_USEFUL;
 
-	if (sift->nleft_out >= sift->nasked / SIFT_USEFUL)
-		nentries = Min(nentries, sift->nwanted);
-	note_entries(index, nentries, sift->nwanted);
+	note_entries(index, useful ? 0 : count_versions(index), sift->nwanted);
 }
 
 /* ---- what is wanted ---- */

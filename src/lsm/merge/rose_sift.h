@@ -54,7 +54,7 @@ extern void rose_sift_define_settings(void);
 extern RoseSift *rose_sift_create(MemoryContext context);
 
 /*
- * Are there so many entries that no version has that a pass should look for them?  Half as many as the table
+ * Are there so many entries that no version has that a pass should look for them?  A fifth as many as the table
  * has versions; for a thorough one, any.  False
  * for an index whose entries are exact, that is not valid, or whose expressions may give another
  * result one day, and if the table is locked.  Keeps AccessShareLock of the table.

@@ -80,7 +80,7 @@ typedef struct RoseTreeShared
 	pg_atomic_uint64 bloom_passes;
 	pg_atomic_uint64 merges;
 	pg_atomic_uint64 spills;
-	pg_atomic_uint64 sifted;	/* of an index: entries when a merge has last left out what is stale (lsm/merge/rose_sift.h), ... */
+	pg_atomic_uint64 sifted;	/* of an index: entries when a merge had last looked for stale ones in vain (lsm/merge/rose_sift.h), 0 = not so, ... */
 	pg_atomic_uint64 sifted_of; /* ... and versions of its table then; no lock */
 	RosePauseShared pauses[ROSE_PAUSE_KINDS];	/* atomic */
 	RoseMergeStatsShared merge_stats;	/* atomic */

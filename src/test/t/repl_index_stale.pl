@@ -71,7 +71,7 @@ foreach my $index (@plain)
 {
 	my $table = substr($index, 0, 1);
 
-	until_down(entries($index) . ' <= 1.5 * ' . entries($table) . ' + 1000 AND ' . entries($index) . " < 0.8 * $times * $rows", "$index: stale entries go by themselves")
+	until_down(entries($index) . ' <= 1.2 * ' . entries($table) . ' + 1000 AND ' . entries($index) . " < 0.8 * $times * $rows", "$index: stale entries go by themselves")
 	  or diag(down("SELECT relname, kind, count(*), sum(rows) FROM rose.stat_components GROUP BY 1, 2 ORDER BY 1, 2"));
 }
 cmp_ok(down('SELECT ' . entries('tf')), '>=', $times * $rows, 'not those of an index whose function may be replaced');
