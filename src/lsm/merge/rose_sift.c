@@ -7,10 +7,9 @@
  * maintenance_work_mem.  How the table is read is write/rose_sift_rows.c's business; which rows a merge
  * asks for, rose_merge_output.c's.
  *
- * Whether it is worth it is judged by what manifests say.  A table that is updated retains several
- * versions of a row until they are merged, and they may all have entries, so an index is measured by versions, not by
- * rows.  After a pass that has sifted, hardly more entries are left than that; so for each one that is left out six are read, about.
- * Not if it has failed, or if memory is too short for the table's keys: then the next one sifts when the index has grown by half, or
+ * Whether it is worth it is judged by what manifests say: of rows a table has about what its C2 has, or what was wanted when the
+ * index was sifted last.  Too small a number, for rows that have come since, has an index sifted in vain, once.  After
+ * that, and if memory is too short for the table's keys, or the pass fails, the next one sifts when the index has grown by half, or
  * the table has lost a third of its versions.
  *
  * Locking: AccessShareLock of the table, never waited for.
@@ -33,7 +32,7 @@
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_sift.h"
 
-/* An index has so many times its table's versions before it is sifted: as many entries may be stale as dead rows before autovacuum comes, ... */
+/* An index has so many times its table's rows before it is sifted: as many entries may be stale as dead rows before autovacuum comes, ... */
 #define SIFT_DUE			1.2
 
 /* A pass that has left out less than this part of what it has asked for has not been worth it. */
@@ -91,14 +90,16 @@ rose_sift_create(MemoryContext context)
 
 /* ---- is it worth it? ---- */
 
+/* Versions in components from this level on. */
 static uint64
-count_versions(RoseTree *tree)
+count_versions(RoseTree *tree, int level)
 {
 	const RoseManifest *manifest = rose_tree_manifest(tree);
 	uint64		n = 0;
 
 	for (int i = 0; i < manifest->ncomponents; i++)
-		n += rose_component_rest(&manifest->components[i], manifest->components[i].nrows);
+		if (manifest->components[i].level >= level)
+			n += rose_component_rest(&manifest->components[i], manifest->components[i].nrows);
 	return n;
 }
 
@@ -142,58 +143,62 @@ rose_sift_close_table(RoseTree *table)
 	table_close(table->rel, NoLock);
 }
 
+/* How many entries should there be, about?  Not more than versions; more where rows have come since the last look. */
+static uint64
+count_rows(RoseTreeShared *index, RoseTree *table)
+{
+	return Min(count_versions(table, 0),
+			   Max(count_versions(table, 2), pg_atomic_read_u64(&index->sift_wanted)));
+}
+
 /* Has the last pass that sifted been worth it, or has either changed much since? */
 static bool
 may_be_worth_it(RoseTreeShared *index, uint64 nentries, uint64 nversions)
 {
-	uint64		sifted = pg_atomic_read_u64(&index->sifted);
+	uint64		vain = pg_atomic_read_u64(&index->sift_vain);
 
-	return sifted == 0 || nentries > SIFT_GROWTH * sifted ||
-		SIFT_GROWTH * nversions < pg_atomic_read_u64(&index->sifted_of);
+	return vain == 0 || nentries > SIFT_GROWTH * vain ||
+		SIFT_GROWTH * nversions < pg_atomic_read_u64(&index->sift_versions);
 }
 
 bool
 rose_sift_is_due(RoseTree *index, bool thorough)
 {
 	uint64		nentries;
+	uint64		nrows;
 	uint64		nversions;
 	RoseTree   *table;
 
 	if (index->rel->rd_rel->relkind != RELKIND_INDEX || !is_possible(index))
 		return false;
-	nentries = count_versions(index);
+	nentries = count_versions(index, 0);
 	if (!thorough && nentries <= (uint64) min_entries)
 		return false;
 	table = rose_sift_open_table(index);
 	if (table == NULL)
 		return false;
-	nversions = count_versions(table);
+	nrows = count_rows(index->shared, table);
+	nversions = count_versions(table, 0);
 	rose_sift_close_table(table);
 	if (thorough)
-		return nentries > nversions;
-	return nentries > SIFT_DUE * nversions + min_entries &&
+		return nentries > nrows;
+	return nentries > SIFT_DUE * nrows + min_entries &&
 		may_be_worth_it(index->shared, nentries, nversions);
-}
-
-static void
-note_entries(RoseTree *index, uint64 nentries, uint64 nversions)
-{
-	pg_atomic_write_u64(&index->shared->sifted, nentries);
-	pg_atomic_write_u64(&index->shared->sifted_of, nversions);
 }
 
 void
 rose_sift_begin(RoseTree *index, RoseTree *table)
 {
-	note_entries(index, count_versions(index), count_versions(table));
+	pg_atomic_write_u64(&index->shared->sift_vain, count_versions(index, 0));
+	pg_atomic_write_u64(&index->shared->sift_versions, count_versions(table, 0));
 }
 
 void
 rose_sift_end(const RoseSift *sift, RoseTree *index)
 {
-	bool		useful = sift->nleft_out >= sift->nasked / SIFT_USEFUL;
-
-	note_entries(index, useful ? 0 : count_versions(index), sift->nwanted);
+	pg_atomic_write_u64(&index->shared->sift_wanted, sift->nwanted);
+	if (sift->nleft_out >= sift->nasked / SIFT_USEFUL)
+		pg_atomic_write_u64(&index->shared->sift_vain, 0);
 }
 
 /* ---- what is wanted ---- */
@@ -203,7 +208,7 @@ void
 rose_sift_expect(RoseSift *sift, RoseTree *index, RoseTree *table)
 {
 	const RoseSchema *schema = index->schema;
-	uint64		nversions = count_versions(table) + rose_c0_versions(&table->shared->c0);
+	uint64		nversions = count_versions(table, 0) + rose_c0_versions(&table->shared->c0);
 	MemoryContext old = MemoryContextSwitchTo(sift->context);
 	RoseKeyColumnDisk keys[INDEX_MAX_KEYS];
 

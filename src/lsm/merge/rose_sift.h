@@ -5,7 +5,8 @@
  *
  * Who writes blindly leaves the old entry of a row behind (write/rose_blind_entries.c).  Readers
  * pass over it; a pass that sifts takes it out.  Before its first stride all versions that the
- * table retains are read, and the keys of their entries are put down as hashes.  An entry
+ * table retains are read, and the keys of their entries are put down as hashes; but not of
+ * those that are older than one that everybody sees, and that no crash takes back.  An entry
  * whose key is not among them is of no version that anybody sees, or will see:
  *
  * - the inputs were there before the table was read, and a version is linked before its entry is.  So the version of an
@@ -55,7 +56,7 @@ extern RoseSift *rose_sift_create(MemoryContext context);
 
 /*
  * Are there so many entries that no version has that a pass should look for them?  A fifth as many as the table
- * has versions; for a thorough one, any.  False
+ * has rows, about; for a thorough one, any.  False
  * for an index whose entries are exact, that is not valid, or whose expressions may give another
  * result one day, and if the table is locked.  Keeps AccessShareLock of the table.
  */

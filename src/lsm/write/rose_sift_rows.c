@@ -39,6 +39,7 @@ typedef struct SiftRows
 	RoseTree   *index;
 	RoseEntryShape shape;
 	RoseVersionWalk *walk;
+	FullTransactionId oldest;	/* everybody sees what was committed before */
 	MemoryContext computed;		/* of one key */
 	Datum	   *values;			/* of a row, by attribute number - 1 */
 	bool	   *nulls;
@@ -57,12 +58,28 @@ want_entry(const SiftRows *rows, const Datum *values, const bool *nulls)
 	rose_sift_want(rows->sift, key);
 }
 
+/*
+ * The newest one that everybody sees, and that no crash takes back: older ones are of no use to anybody.  What is not
+ * in a component, or in one that waits for an epoch, may have to be applied again.
+ */
+static int
+first_needed(const SiftRows *rows, const RoseWalkVersion *versions, int n)
+{
+	int			first = n - 1;
+
+	while (first > 0 && !(versions[first].spilled && versions[first].status == ROSE_XID_COMMITTED &&
+						  FullTransactionIdPrecedes(versions[first].version.xid, rows->oldest)))
+		first--;
+	return first;
+}
+
+/* Of one row, oldest first. */
 static void
 want_versions(const SiftRows *rows, const RoseWalkVersion *versions, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(rows->computed);
 
-	for (int i = 0; i < n; i++)
+	for (int i = first_needed(rows, versions, n); i < n; i++)
 		if (versions[i].version.op == ROSE_OP_PUT)
 			want_entry(rows, versions[i].values, versions[i].nulls);
 	MemoryContextSwitchTo(old);
@@ -161,8 +178,8 @@ open_rows(SiftRows *rows)
 	rows->values = palloc0(table->schema->natts * sizeof(Datum));
 	rows->nulls = palloc0(table->schema->natts * sizeof(bool));
 	rows->walk = rose_version_walk_begin(table);
-	rose_version_walk_expect_rows(rows->walk, rows->shape.last_source,
-								  FullTransactionIdFromU64(rose_horizon_oldest(table->rel)));
+	rows->oldest = FullTransactionIdFromU64(rose_horizon_oldest(table->rel));
+	rose_version_walk_expect_rows(rows->walk, rows->shape.last_source, rows->oldest);
 	if (sift->at.valid)
 		rose_version_walk_go_behind(rows->walk, sift->at.key);
 	return true;
