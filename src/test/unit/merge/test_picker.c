@@ -51,6 +51,8 @@ clear(void)
 	ncomponents = 0;
 }
 
+static bool stale = false;
+
 static RosePickResult
 ask(void)
 {
@@ -64,6 +66,7 @@ ask(void)
 	input.partly = partly;
 	input.horizon = HORIZON;
 	input.min_ratio = 3.0;
+	input.stale = stale;
 	return rose_pick_merge(&input);
 }
 
@@ -135,6 +138,43 @@ test_decisions(void)
 	for (int i = 0; i < 3; i++)
 		table[i].raw_bytes = 100;
 	CHECK(!ask().merge);
+}
+
+/* An index with many entries of no row: all of it, whatever its sizes are, but not past what has to stay in its place. */
+static void
+test_stale(void)
+{
+	RosePickResult pick;
+
+	clear();
+	add(0, 10);
+	add(1, 100);
+	add(2, 500);
+	add(2, 500);
+	pick = ask();
+	CHECK(!pick.merge && !pick.sift);
+	stale = true;
+	pick = ask();
+	CHECK(picked(&pick, 0, 3, 2) && pick.sift);
+	blocked[0] = true;
+	pick = ask();
+	CHECK(picked(&pick, 1, 3, 2) && pick.sift);
+	blocked[0] = false;
+	blocked[1] = true;
+	pick = ask();
+	CHECK(!pick.merge);
+	blocked[1] = false;
+	busy[3] = true;
+	pick = ask();
+	CHECK(!pick.merge);
+	clear();
+	pick = ask();
+	CHECK(!pick.merge);
+	clear();
+	add(2, 1000);
+	pick = ask();
+	CHECK(picked(&pick, 0, 0, 2) && pick.sift);
+	stale = false;
 }
 
 static void
@@ -949,6 +989,7 @@ main(void)
 	test_decisions();
 	test_run_behind_c1();
 	test_tombstones();
+	test_stale();
 	test_private();
 	memset(blocked, 0, sizeof(blocked));
 	test_partly();
