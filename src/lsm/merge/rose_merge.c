@@ -259,7 +259,7 @@ try_move(RoseMerge *merge, RoseTree *tree)
 	const RoseComponentEntryDisk *input = &merge->inputs[0].entry;
 	RoseManifestEdit *edit;
 
-	if (merge->ninputs != 1 || input->level == merge->target_level ||
+	if (merge->ninputs != 1 || input->level == merge->target_level || merge->sift != NULL ||
 		(input->flags & ROSE_COMPONENT_PRIVATE) || input->ntombstones > 0 ||
 		(merge->thorough && !(input->flags & ROSE_COMPONENT_UNIQUE_KEYS)))
 		return false;

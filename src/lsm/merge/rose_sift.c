@@ -34,15 +34,13 @@
 
 /* An index has so many times its table's rows before it is sifted: as many entries may be stale as dead rows before autovacuum comes, ... */
 #define SIFT_DUE			1.2
+/* ... and so many entries more. */
+static int	min_entries = 1000; /* rose.debug_sift_entries */
 
 /* A pass that has left out less than this part of what it has asked for has not been worth it. */
 #define SIFT_USEFUL			16
-
 /* Then it has to be so many times as large as it was, or its table had so many times the versions. */
 #define SIFT_GROWTH			1.5
-
-/* ... and has so many entries more. */
-static int	min_entries = 1000; /* rose.debug_sift_entries */
 
 /* The least filter is larger than what this needs. */
 #define SIFT_LEAST_EXPECTED	1000
