@@ -36,7 +36,7 @@ down("SELECT rose.alter_subscription('s', resync => '$_')") foreach 'large', 'sm
 $holder->run('BEGIN; LOCK TABLE small1, small2 IN ACCESS EXCLUSIVE MODE');
 $control->run("SELECT stop_at('piece-loaded', 'wait', 'worker', 0, 2)");
 down("SELECT rose.alter_subscription('s', enabled => true)");
-until_down("count(*) = 1 $stopped", 'the large table is copied');
+until_down("count(*) > 0 $stopped", 'the large table is copied');		# help may have come already
 until_down("count(*) = 2 FROM rose.stat_copy_progress WHERE relname LIKE 'small%' AND pid IS NULL AND next_try IS NOT NULL", 'the others have to wait');
 # with its first piece it looks for help, and gets it as nobody else wants the place
 $control->run("SELECT stop_at('piece-committed', 'wait', 'worker', 1, 2), go_on('piece-loaded')");
