@@ -407,7 +407,7 @@ forget_merge(int index)
 		rose_maintainer_note_merging(false);
 }
 
-/* Its table has fewer versions now: perhaps an index has entries that are of none. */
+/* A table has fewer versions now: perhaps its indexes have entries that are of none. */
 static void
 look_at_indexes(RoseTree *tree)
 {

@@ -55,14 +55,13 @@ extern void rose_sift_define_settings(void);
 extern RoseSift *rose_sift_create(MemoryContext context);
 
 /*
- * Are there so many entries that no version has that a pass should look for them?  A fifth as many as the table
- * has rows, about; for a thorough one, any.  False
- * for an index whose entries are exact, that is not valid, or whose expressions may give another
- * result one day, and if the table is locked.  Keeps AccessShareLock of the table.
+ * Are there so many entries too many that a pass should look for those that no row has?  A fifth as many as the
+ * table has rows, about; for a thorough one, any.  False for an index whose entries are exact, that is not valid, or
+ * whose expressions may give another result one day, and if the table is locked.  Keeps AccessShareLock of the table.
  */
 extern bool rose_sift_is_due(RoseTree *index, bool thorough);
 
-/* A pass begins to read the table, and has sifted the index to its end. */
+/* A pass begins to read the table (if it comes to nothing, it was in vain), and has sifted the index to its end. */
 extern void rose_sift_begin(RoseTree *index, RoseTree *table);
 extern void rose_sift_end(const RoseSift *sift, RoseTree *index);
 
