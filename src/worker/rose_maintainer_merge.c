@@ -208,7 +208,7 @@ help_others(RoseTree *tree, RoseTableNote *note, Oid relid, const RosePickResult
 
 	if (!busy && rose_claims_count(&tree->shared->claims) == 0)
 	{
-		if (!note->open_private)
+		if (!note->open_private && !note->sift_later)
 			pg_atomic_write_u64(&tree->shared->maintained_version, pick->version);
 		return false;
 	}
@@ -223,7 +223,7 @@ help_others(RoseTree *tree, RoseTableNote *note, Oid relid, const RosePickResult
 
 /* What is due, but for what merges under way read: that is not to be picked again, nor gone past.  Is there such? */
 static bool
-pick_merge(RoseTree *tree, RosePickResult *pick)
+pick_merge(RoseTree *tree, RosePickResult *pick, RoseSiftDue due)
 {
 	uint64		version = rose_tree_manifest(tree)->version;
 	RosePickInput input;
@@ -234,7 +234,7 @@ pick_merge(RoseTree *tree, RosePickResult *pick)
 	rose_pick_input(tree, &input, &flags);
 	claims = rose_claims_find(&tree->shared->claims, input.ncomponents, input.components, busy);
 	input.busy = busy;
-	input.stale = rose_sift_is_due(tree, false);
+	input.stale = due == ROSE_SIFT_DUE;
 	*pick = rose_pick_merge(&input);
 	pick->version = version;
 	pick->claims = claims;
@@ -251,15 +251,18 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	RosePickResult pick;
 	RoseMerge  *merge;
 	ActiveMerge *active;
+	RoseSiftDue due;
 	uint64		nblocks;
 	bool		busy;
 
 	rose_settle_private_runs(tree);
 	note_open_private(tree, note);
-	note->look_again = note->open_private ?
+	due = rose_sift_is_due(tree, false);
+	note->sift_later = due == ROSE_SIFT_DUE_LATER;
+	note->look_again = note->open_private || note->sift_later ?
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 
-	busy = pick_merge(tree, &pick);
+	busy = pick_merge(tree, &pick, due);
 	if (!pick.merge)
 		return help_others(tree, note, relid, &pick, busy);
 	note->look_again = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS);
@@ -579,7 +582,7 @@ rose_maintainer_was_kept_out(void)
 
 		if (!item->other_order &&
 			(note->manifest_version != item->manifest_version ||
-			 note->incarnation != item->incarnation ||
+			 note->incarnation != item->incarnation || note->sift_later ||
 			 rose_maintainer_leaves_alone(item, ROSE_PAUSE_MERGES)))
 			return true;
 	}

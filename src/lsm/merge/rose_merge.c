@@ -518,17 +518,29 @@ may_go_on(RoseMerge *merge, RoseTree *tree)
 	return rose_merge_sources_unchanged(merge, rose_tree_manifest(tree));
 }
 
-/* Before the first stride of a pass that sifts: false if more is to be read of the index's table. */
+/*
+ * Before the first stride of a pass that sifts the index's table is read: false if that has not come to its end.
+ * If it cannot be read, a worker's pass ends, and what is due without it is picked; rose.merge() goes on.
+ */
 static bool
-may_begin_strides(RoseMerge *merge, RoseTree *tree, int budget_ms)
+may_begin_strides(RoseMerge *merge, RoseTree *tree, int budget_ms, RoseMergeProgress *progress)
 {
 	if (merge->sift == NULL || merge->sift->progress == ROSE_SIFT_READY)
 		return true;
 	rose_sift_hook(merge->sift, tree, budget_ms);
 	if (merge->sift->progress == ROSE_SIFT_MORE)
+	{
+		ROSE_STOP_POINT("merge-sift-reads");	/* the table is locked to the step's end */
+		*progress = ROSE_MERGE_MORE;
 		return false;
+	}
+	*progress = ROSE_MERGE_DONE;
 	if (merge->sift->progress == ROSE_SIFT_GIVEN_UP)
+	{
+		if (budget_ms != 0)
+			return false;
 		merge->sift = NULL;
+	}
 	ROSE_STOP_POINT("merge-sifts");
 	return true;
 }
@@ -544,8 +556,8 @@ rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 
 		if (!may_go_on(merge, tree))
 			return ROSE_MERGE_DONE;
-		if (!may_begin_strides(merge, tree, budget_ms))
-			return ROSE_MERGE_MORE;
+		if (!may_begin_strides(merge, tree, budget_ms, &progress))
+			return progress;
 		if (!merge->stride.active)
 			planned = begin_stride(merge, tree);
 		if (planned == ROSE_PLANNED_LATER)
@@ -565,7 +577,10 @@ rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 	if (!merge->helps)
 		pg_atomic_fetch_add_u64(&tree->shared->merges, 1);
 	if (merge->sift != NULL)
+	{
 		rose_sift_end(merge->sift, tree);
+		merge->sift = NULL;
+	}
 	return ROSE_MERGE_DONE;
 }
 
@@ -578,6 +593,8 @@ rose_merge_end(RoseMerge *merge, RoseTree *tree)
 	else
 	{
 		rose_merge_stats_end(&tree->shared->merge_stats, merge->stats_slot);
+		if (merge->sift != NULL)
+			rose_sift_give_up(merge->sift, tree);
 		if (merge->keep)
 			rose_claims_end(&tree->shared->claims, &merge->ticket);
 	}

@@ -37,7 +37,7 @@ pick_everything(RoseTree *tree, RosePickResult *pick)
 	pick->merge = true;
 	pick->thorough = true;
 	pick->target_level = !incomplete && rose_merge_pass_possible(manifest) ? 2 : 1;
-	pick->sift = pick->target_level == 2 && rose_sift_is_due(tree, true);
+	pick->sift = pick->target_level == 2 && rose_sift_is_due(tree, true) == ROSE_SIFT_DUE;
 	for (int i = 0; i < manifest->ncomponents; i++)
 	{
 		const RoseComponentEntryDisk *entry = &manifest->components[i];

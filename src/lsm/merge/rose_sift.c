@@ -10,7 +10,8 @@
  * Whether it is worth it is judged by what manifests say: of rows a table has about what its C2 has, or what was wanted when the
  * index was sifted last.  Too small a number, for rows that have come since, has an index sifted in vain, once.  After
  * that, and if memory is too short for the table's keys, or the pass fails, the next one sifts when the index has grown by half, or
- * the table has lost a third of its versions.
+ * the table has lost a third of its versions.  One that is given up, because somebody has locked the table or wants to merge
+ * the index himself, is tried again after a pause.
  *
  * Locking: AccessShareLock of the table, never waited for.
  *
@@ -25,6 +26,7 @@
 #include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "util/rose_index_expr.h"
 #include "memtable/rose_c0.h"
@@ -41,6 +43,9 @@ static int	min_entries = 1000; /* rose.debug_sift_entries */
 #define SIFT_USEFUL			16
 /* Then it has to be so many times as large as it was, or its table had so many times the versions. */
 #define SIFT_GROWTH			1.5
+
+/* One that was given up is not tried again before this. */
+#define GIVEN_UP_MS			3000
 
 /* The least filter is larger than what this needs. */
 #define SIFT_LEAST_EXPECTED	1000
@@ -118,13 +123,14 @@ is_possible(RoseTree *index)
 }
 
 RoseTree *
-rose_sift_open_table(RoseTree *index)
+rose_sift_open_table(RoseTree *index, bool *locked)
 {
 	Oid			relid = index->rel->rd_index->indrelid;
 	Relation	rel;
 	RoseTree   *table;
 
-	if (!ConditionalLockRelationOid(relid, AccessShareLock))
+	*locked = !ConditionalLockRelationOid(relid, AccessShareLock);
+	if (*locked)
 		return NULL;
 	rel = table_open(relid, NoLock);
 	table = rose_tree_open_any_order(rel);
@@ -159,36 +165,62 @@ may_be_worth_it(RoseTreeShared *index, uint64 nentries, uint64 nversions)
 		SIFT_GROWTH * nversions < pg_atomic_read_u64(&index->sift_versions);
 }
 
-bool
-rose_sift_is_due(RoseTree *index, bool thorough)
+/* Has an index of so many entries too many of them? */
+static bool
+has_too_many(RoseTree *index, RoseTree *table, uint64 nentries, bool thorough)
 {
-	uint64		nentries;
-	uint64		nrows;
-	uint64		nversions;
-	RoseTree   *table;
+	uint64		nrows = count_rows(index->shared, table);
 
-	if (index->rel->rd_rel->relkind != RELKIND_INDEX || !is_possible(index))
-		return false;
-	nentries = count_versions(index, 0);
-	if (!thorough && nentries <= (uint64) min_entries)
-		return false;
-	table = rose_sift_open_table(index);
-	if (table == NULL)
-		return false;
-	nrows = count_rows(index->shared, table);
-	nversions = count_versions(table, 0);
-	rose_sift_close_table(table);
 	if (thorough)
 		return nentries > nrows;
 	return nentries > SIFT_DUE * nrows + min_entries &&
-		may_be_worth_it(index->shared, nentries, nversions);
+		may_be_worth_it(index->shared, nentries, count_versions(table, 0));
+}
+
+RoseSiftDue
+rose_sift_is_due(RoseTree *index, bool thorough)
+{
+	uint64		nentries;
+	RoseTree   *table;
+	bool		locked;
+	bool		due;
+
+	if (index->rel->rd_rel->relkind != RELKIND_INDEX || !is_possible(index))
+		return ROSE_SIFT_NOT_DUE;
+	nentries = count_versions(index, 0);
+	if (!thorough && nentries <= (uint64) min_entries)
+		return ROSE_SIFT_NOT_DUE;
+	table = rose_sift_open_table(index, &locked);
+	if (table == NULL)
+		return locked ? ROSE_SIFT_DUE_LATER : ROSE_SIFT_NOT_DUE;
+	due = has_too_many(index, table, nentries, thorough);
+	rose_sift_close_table(table);
+	if (!due)
+		return ROSE_SIFT_NOT_DUE;
+	if (!thorough && (TimestampTz) pg_atomic_read_u64(&index->shared->sift_after) > GetCurrentTimestamp())
+		return ROSE_SIFT_DUE_LATER;
+	return ROSE_SIFT_DUE;
 }
 
 void
-rose_sift_begin(RoseTree *index, RoseTree *table)
+rose_sift_begin(RoseSift *sift, RoseTree *index, RoseTree *table)
 {
+	sift->began = GetCurrentTimestamp();
 	pg_atomic_write_u64(&index->shared->sift_vain, count_versions(index, 0));
 	pg_atomic_write_u64(&index->shared->sift_versions, count_versions(table, 0));
+}
+
+/* Tables that are locked every now and then are not read over and over: at most half of the time. */
+void
+rose_sift_give_up(const RoseSift *sift, RoseTree *index)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz pause = GIVEN_UP_MS * INT64CONST(1000);
+
+	if (sift->began == 0)
+		return;
+	pg_atomic_write_u64(&index->shared->sift_vain, 0);
+	pg_atomic_write_u64(&index->shared->sift_after, (uint64) (now + Max(pause, now - sift->began)));
 }
 
 void

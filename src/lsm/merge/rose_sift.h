@@ -26,6 +26,7 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
 #include "lsm/component/rose_key_buffer.h"
 #include "lsm/tree/rose_tree.h"
 
@@ -45,6 +46,7 @@ typedef struct RoseSift
 	uint64		nwanted;		/* how many were put down, ... */
 	uint64		nasked;			/* asked for, and not among them, ... */
 	uint64		nleft_out;
+	TimestampTz began;			/* when the reading did */
 	RelFileLocator table;		/* whose versions they are ... */
 	uint64		incarnation;
 	RoseKeyBuffer at;			/* ... up to this key, if valid */
@@ -54,22 +56,33 @@ extern void rose_sift_define_settings(void);
 
 extern RoseSift *rose_sift_create(MemoryContext context);
 
+typedef enum RoseSiftDue
+{
+	ROSE_SIFT_NOT_DUE,
+	ROSE_SIFT_DUE,
+	ROSE_SIFT_DUE_LATER			/* look again: the table is locked, or was a moment ago */
+} RoseSiftDue;
+
 /*
  * Are there so many entries too many that a pass should look for those that no row has?  A fifth as many as the
- * table has rows, about; for a thorough one, any.  False for an index whose entries are exact, that is not valid, or
- * whose expressions may give another result one day, and if the table is locked.  Keeps AccessShareLock of the table.
+ * table has rows, about; for a thorough one, any.  Not for an index whose entries are exact, that is not valid, or
+ * whose expressions may give another result one day.  Keeps AccessShareLock of the table.
  */
-extern bool rose_sift_is_due(RoseTree *index, bool thorough);
+extern RoseSiftDue rose_sift_is_due(RoseTree *index, bool thorough);
 
-/* A pass begins to read the table (if it comes to nothing, it was in vain), and has sifted the index to its end. */
-extern void rose_sift_begin(RoseTree *index, RoseTree *table);
+/* A worker's pass begins to read the table.  It counts as in vain until one of the next two says something else. */
+extern void rose_sift_begin(RoseSift *sift, RoseTree *index, RoseTree *table);
+
+/* It has sifted the index to its end, or will not, and may be tried again. */
 extern void rose_sift_end(const RoseSift *sift, RoseTree *index);
+extern void rose_sift_give_up(const RoseSift *sift, RoseTree *index);
 
 /*
- * The index's table, with AccessShareLock, which is kept when it is closed; NULL: somebody has locked it, it is in
- * another order, or has no key, or not the one that entries have.  The index has a lock, so nobody is waited for.
+ * The index's table, with AccessShareLock, which is kept when it is closed; NULL: it is in another order, or has no
+ * key, or not the one that entries have, or (*locked) somebody has locked it.  The index has a lock, so nobody is
+ * waited for.
  */
-extern RoseTree *rose_sift_open_table(RoseTree *index);
+extern RoseTree *rose_sift_open_table(RoseTree *index, bool *locked);
 extern void rose_sift_close_table(RoseTree *table);
 
 /* What the versions of this table have will be wanted. */

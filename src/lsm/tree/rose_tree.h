@@ -84,6 +84,7 @@ typedef struct RoseTreeShared
 									 * for those of no row (lsm/merge/rose_sift.h); no lock */
 	pg_atomic_uint64 sift_vain; /* entries that there were, 0 = unless it was in vain; no lock */
 	pg_atomic_uint64 sift_versions; /* and versions of the table; no lock */
+	pg_atomic_uint64 sift_after;	/* a TimestampTz: not before then; no lock */
 	RosePauseShared pauses[ROSE_PAUSE_KINDS];	/* atomic */
 	RoseMergeStatsShared merge_stats;	/* atomic */
 	RoseClaimsShared claims;	/* see rose_claims.h */

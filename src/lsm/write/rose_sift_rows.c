@@ -157,17 +157,19 @@ read_rows(const SiftRows *rows, int budget_ms)
 
 /* Make ready to read on; false: that cannot be done. */
 static bool
-open_rows(SiftRows *rows)
+open_rows(SiftRows *rows, bool of_worker)
 {
 	RoseSift   *sift = rows->sift;
-	RoseTree   *table = rose_sift_open_table(rows->index);
+	bool		locked;
+	RoseTree   *table = rose_sift_open_table(rows->index, &locked);
 
 	if (table == NULL)
 		return false;
 	rows->table = table;
 	if (sift->wanted == NULL)
 	{
-		rose_sift_begin(rows->index, table);
+		if (of_worker)
+			rose_sift_begin(sift, rows->index, table);
 		rose_sift_expect(sift, rows->index, table);
 	}
 	else if (!RelFileLocatorEquals(sift->table, table->locator) || sift->incarnation != table->incarnation)
@@ -192,7 +194,7 @@ sift_rows(RoseSift *sift, RoseTree *index, int budget_ms)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	SiftRows	rows = {.sift = sift, .index = index};
 
-	if (!open_rows(&rows))
+	if (!open_rows(&rows, budget_ms != 0))
 		sift->progress = ROSE_SIFT_GIVEN_UP;
 	else
 	{

@@ -124,7 +124,47 @@ foreach my $a (1 .. 6)
 }
 $checker->end;
 
+# --- beside somebody who locks the table, while it is read, and when its indexes are looked at
+foreach my $i (1 .. 5)
+{
+	up("UPDATE t SET a = a + $i, b = 'b' || (id + $i) % 10, n = $i");
+	wait_for_apply($upstream, $replica);
+	down("SELECT rose.spill('t')");
+}
+my $locker = RoseTest::Session->new($replica);
+my @of_t = grep { /^t/ } @plain;
+my $stale = join(' OR ', map { entries($_) . " > 1.2 * $rows + 1000" } @of_t);
+my $control = RoseTest::Session->new($replica);
+$control->run("SELECT stop_at('merge-sift-reads', 'wait', 'worker')");
 merge_workers($replica, 2);
+until_down("stop_hits('merge-sift-reads') = 1", 'the table is read');
+$locker->start('BEGIN; LOCK TABLE t');
+until_down("EXISTS (SELECT FROM pg_locks WHERE relation = 't'::regclass AND NOT granted)", 'somebody waits for it');
+$control->run("SELECT go_on('merge-sift-reads')");
+$control->end;
+$locker->finish;
+sleep 2;
+is(down("SELECT $stale"), 't', 'entries stay');
+$locker->run('COMMIT');
+until_down("NOT ($stale)", 'they go when he has gone');
+agree('locked while it was read');
+
+no_merge_workers($replica);
+foreach my $i (1 .. 5)
+{
+	up("UPDATE t SET a = a + $i, b = 'b' || (id + $i) % 10, n = $i");
+	wait_for_apply($upstream, $replica);
+	down("SELECT rose.spill('t')");
+}
+is(down("SELECT $stale"), 't', 'there are stale ones again');
+$locker->run('BEGIN; LOCK TABLE t');
+merge_workers($replica, 2);
+sleep 3;
+is(down("SELECT $stale"), 't', 'they stay');
+$locker->run('COMMIT');
+until_down("NOT ($stale)", 'and go when the lock does');
+agree('locked when it was looked at');
+$locker->end;
 
 # --- what somebody sees stays; a row that is gone has no entry
 my $old = RoseTest::Session->new($replica);
