@@ -124,13 +124,23 @@ foreach my $a (1 .. 6)
 }
 $checker->end;
 
-# --- beside somebody who locks the table, while it is read, and when its indexes are looked at
-foreach my $i (1 .. 5)
+# The table itself is merged, so that its indexes are all that there is to be done.
+sub make_stale
 {
-	up("UPDATE t SET a = a + $i, b = 'b' || (id + $i) % 10, n = $i");
-	wait_for_apply($upstream, $replica);
-	down("SELECT rose.spill('t')");
+	foreach my $i (1 .. 5)
+	{
+		up("UPDATE t SET a = a + $i, b = 'b' || (id + $i) % 10, n = $i");
+		wait_for_apply($upstream, $replica);
+		down("SELECT rose.spill('t')");
+	}
+	down("SELECT stop_at('merge-sifts', 'error', 'client')");
+	like(error_of($replica, "SELECT rose.merge('t')"), qr/at stop point/, 'nothing is left to be merged but indexes');
+	down('SELECT stop_clear()');
+	return;
 }
+
+# --- beside somebody who locks the table, while it is read, and when its indexes are looked at
+make_stale();
 my $locker = RoseTest::Session->new($replica);
 my @of_t = grep { /^t/ } @plain;
 my $stale = join(' OR ', map { entries($_) . " > 1.2 * $rows + 1000" } @of_t);
@@ -150,12 +160,7 @@ until_down("NOT ($stale)", 'they go when he has gone');
 agree('locked while it was read');
 
 no_merge_workers($replica);
-foreach my $i (1 .. 5)
-{
-	up("UPDATE t SET a = a + $i, b = 'b' || (id + $i) % 10, n = $i");
-	wait_for_apply($upstream, $replica);
-	down("SELECT rose.spill('t')");
-}
+make_stale();
 is(down("SELECT $stale"), 't', 'there are stale ones again');
 $locker->run('BEGIN; LOCK TABLE t');
 merge_workers($replica, 2);
