@@ -53,6 +53,8 @@ typedef struct RepairedRow
 	char	   *here;
 	char	   *equal;			/* only here: the upstream's of an equal key */
 	char	   *equal_key;		/* only upstream: the equal key of a row here */
+	char	   *exact;			/* upstream and equal with all digits of floats, if they are compared with less */
+	char	   *exact_equal;
 } RepairedRow;
 
 typedef struct Repair
@@ -229,6 +231,17 @@ ask(Repair *repair, int asked, const char *sql)
 		rose_verify_query_upstream(repair->verify, sql, 3, take_row, repair);
 }
 
+/* The same rows of the upstream, as they are to become here. */
+static void
+ask_exactly(Repair *repair, int asked, const char *sql)
+{
+	if (sql[0] == '\0' || rose_verify_query_is_exact(repair->verify))
+		return;
+	rose_verify_query_write_exactly(repair->verify, true);
+	ask(repair, asked, sql);
+	rose_verify_query_write_exactly(repair->verify, false);
+}
+
 static void
 read_rows(Repair *repair)
 {
@@ -252,6 +265,7 @@ read_rows(Repair *repair)
 			add_lookup(repair, &table->here, here_names, i, false, &here);
 		}
 		ask(repair, offsetof(RepairedRow, upstream), upstream.data);
+		ask_exactly(repair, offsetof(RepairedRow, exact), upstream.data);
 		ask(repair, offsetof(RepairedRow, here), here.data);
 
 		resetStringInfo(&upstream);
@@ -264,6 +278,7 @@ read_rows(Repair *repair)
 				add_lookup(repair, &table->here, here_names, i, true, &here);
 		}
 		ask(repair, offsetof(RepairedRow, equal), upstream.data);
+		ask_exactly(repair, offsetof(RepairedRow, exact_equal), upstream.data);
 		ask(repair, offsetof(RepairedRow, equal_key), here.data);
 	}
 }
@@ -411,6 +426,21 @@ is_left(Repair *repair, bool published)
 	return !published;
 }
 
+/* Which row to send, of the upstream's; NULL for NULL. */
+static const char *
+exact_row(const Repair *repair, const char *row, const char *exact)
+{
+	if (row == NULL || rose_verify_query_is_exact(repair->verify))
+		return row;
+	if (exact == NULL)			/* it was looked up by a float */
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot repair table \"%s\": its key has floats, which an upstream of before PostgreSQL 12 does not write exactly",
+						repair->table->relname),
+				 errhint("Have it copied again with rose.alter_subscription(..., resync => ...).")));
+	return exact;
+}
+
 /* Of a row that the upstream has not. */
 static void
 form_removal(Repair *repair, const RepairedRow *row, StringInfo out)
@@ -418,7 +448,8 @@ form_removal(Repair *repair, const RepairedRow *row, StringInfo out)
 	if (row->upstream != NULL || row->here == NULL ||
 		is_left(repair, row->equal == NULL ? repair->kinds.deletes : repair->kinds.updates))
 		return;
-	form_change(repair, row->equal == NULL ? LOGICAL_REP_MSG_DELETE : LOGICAL_REP_MSG_UPDATE, row->key, row->equal, out);
+	form_change(repair, row->equal == NULL ? LOGICAL_REP_MSG_DELETE : LOGICAL_REP_MSG_UPDATE, row->key,
+				exact_row(repair, row->equal, row->exact_equal), out);
 	count_change(repair, row, row->equal == NULL ? &repair->result->deleted : &repair->result->updated);
 }
 
@@ -443,7 +474,8 @@ form_row(Repair *repair, const RepairedRow *row, StringInfo out)
 		(row->equal_key != NULL && is_named(repair, row->equal_key)) ||
 		is_left(repair, is_new ? repair->kinds.inserts : repair->kinds.updates))
 		return;
-	form_change(repair, is_new ? LOGICAL_REP_MSG_INSERT : LOGICAL_REP_MSG_UPDATE, row->equal_key, row->upstream, out);
+	form_change(repair, is_new ? LOGICAL_REP_MSG_INSERT : LOGICAL_REP_MSG_UPDATE, row->equal_key,
+				exact_row(repair, row->upstream, row->exact), out);
 	count_change(repair, row, is_new ? &repair->result->inserted : &repair->result->updated);
 }
 

@@ -125,6 +125,13 @@ extern void rose_verify_table_report(RoseVerify *verify, const RoseVerifyTable *
 typedef void (*RoseVerifyRow) (void *arg, char **values);
 
 extern void rose_verify_query_set_up(RoseVerify *verify);
+
+/*
+ * Does an upstream's text of a value tell all of it?  Floats of before 12 are compared to 15 digits, for both sides
+ * write them alike so.  Then have it write the following queries' exactly, or as they are compared.
+ */
+extern bool rose_verify_query_is_exact(const RoseVerify *verify);
+extern void rose_verify_query_write_exactly(RoseVerify *verify, bool exactly);
 extern void rose_verify_query_upstream(RoseVerify *verify, const char *sql, int ncols, RoseVerifyRow row, void *arg);
 extern void rose_verify_query_here(RoseVerify *verify, Oid owner, const char *sql, int ncols, RoseVerifyRow row, void *arg);
 

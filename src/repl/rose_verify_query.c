@@ -70,10 +70,16 @@ static const struct
 	{"default_transaction_deferrable", "off", 0},
 };
 
+bool
+rose_verify_query_is_exact(const RoseVerify *verify)
+{
+	return walrcv_server_version(verify->conn) >= ROSE_SHORTEST_FLOATS_VERSION;
+}
+
 static const char *
 float_digits(const RoseVerify *verify)
 {
-	return walrcv_server_version(verify->conn) >= ROSE_SHORTEST_FLOATS_VERSION ? "1" : "0";
+	return rose_verify_query_is_exact(verify) ? "1" : "0";
 }
 
 static void
@@ -113,6 +119,16 @@ set_up_upstream(RoseVerify *verify)
 				 errmsg("could not set up the comparison on the upstream: %s",
 						res->err != NULL ? res->err : "unexpected result")));
 	walrcv_clear_result(res);
+}
+
+void
+rose_verify_query_write_exactly(RoseVerify *verify, bool exactly)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	add_setting(&sql, "extra_float_digits", exactly ? "3" : float_digits(verify));
+	(void) rose_upstream_strings(verify->conn, sql.data, "have floats written with all of their digits");
 }
 
 /* They last until the caller's nest level of settings ends. */

@@ -128,7 +128,7 @@ my %copied;
 sub init_node
 {
 	my ($node, $kind) = @_;
-	my $made = $ENV{ROSE_INITDB} ? "$ENV{ROSE_INITDB}/$kind" : '';
+	my $made = $ENV{ROSE_INITDB} && !$node->{_install_path} ? "$ENV{ROSE_INITDB}/$kind" : '';
 	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
 
 	no warnings 'redefine';
@@ -156,14 +156,16 @@ sub rose_node
 	return $node;
 }
 
-# A running cluster without rose to replicate from. Settings may follow.
+# A running cluster without rose to replicate from, of the release whose programs are in ROSE_UPSTREAM's folder bin, if that is
+# set. Settings may follow.
 sub upstream_node
 {
 	my (@settings) = @_;
-	my $node = PostgreSQL::Test::Cluster->new('upstream');
+	my $node = PostgreSQL::Test::Cluster->new('upstream', $ENV{ROSE_UPSTREAM} ? (install_path => $ENV{ROSE_UPSTREAM}) : ());
 
 	init_node($node, 'upstream');
-	$node->append_conf('postgresql.conf', "$_\n") for @settings;
+	$node->append_conf('postgresql.conf', "$_\n") for $ENV{ROSE_UPSTREAM} ? "shared_preload_libraries = ''" : (), @settings;
+	$node->adjust_conf('postgresql.conf', 'jit', undef) if $node->pg_version < 11;
 	$node->start;
 	return $node;
 }
