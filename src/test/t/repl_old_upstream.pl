@@ -24,6 +24,18 @@ diag("the upstream is $version");
 sub up { return $upstream->safe_psql('postgres', $_[0]) }
 sub down { return $replica->safe_psql('postgres', $_[0]) }
 
+# Of each database, so that text is written otherwise than either side would.
+sub set_others
+{
+	my ($node, @settings) = @_;
+
+	$node->safe_psql('postgres', "ALTER DATABASE postgres SET $_") foreach @settings, "IntervalStyle = 'sql_standard'", "bytea_output = 'escape'", 'quote_all_identifiers = on', 'array_nulls = off', 'extra_float_digits = -12',
+	  'standard_conforming_strings = off', 'enable_seqscan = off', 'enable_hashjoin = off', 'statement_timeout = 20000';
+	return;
+}
+set_others($upstream, "default_transaction_isolation = 'serializable'", "DateStyle = 'SQL, DMY'", "TimeZone = 'Asia/Kolkata'");
+set_others($replica, "DateStyle = 'German'", "TimeZone = 'America/New_York'");
+
 # ---- tables ----
 
 my $types = q{id bigint, i2 smallint, i4 int NOT NULL, n numeric, n2 numeric(12, 3), f4 float4, f8 float8, t text, v varchar(40), c char(7), b bytea, o boolean, d date, tm time, tz timetz, ts timestamp, tstz timestamptz,
@@ -72,7 +84,7 @@ sub hash_of
 	my ($table, $order) = @_;
 	my $row = join(', ', $columns{$table}, @{ $more{$table} // [] });
 
-	return "SET extra_float_digits = 1; SET TimeZone = 'UTC'; SELECT count(*) || ' ' || coalesce(md5(string_agg(h, '' ORDER BY h)), '-') FROM (SELECT md5(ROW($row)::text) AS h FROM $table) s";
+	return "SET extra_float_digits = 1; SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; SELECT count(*) || ' ' || coalesce(md5(string_agg(h, '' ORDER BY h)), '-') FROM (SELECT md5(ROW($row)::text) AS h FROM $table) s";
 }
 
 sub agree
@@ -163,9 +175,9 @@ foreach my $round (1 .. how_many(12, 60))
 	if ($round == 3)	# with a value for all rows, and without one
 	{
 		# before 11 a default has all rows written anew, and a TRUNCATE that it has not heard of is the same for the replica
-		my $default = $version >= 11 ? "DEFAULT 'all of them'" : '';
+		my $default = $version >= 11 ? "DEFAULT '02-03-2011'" : '';
 		wait_for_apply($upstream, $replica);
-		up("ALTER TABLE whole ADD COLUMN added text $default; ALTER TABLE comp ADD COLUMN added int; UPDATE comp SET added = a WHERE a % 2 = 0; UPDATE whole SET added = id WHERE id % 3 = 0; INSERT INTO whole VALUES (70000, 'v', 1, NULL, 'mine')");
+		up("ALTER TABLE whole ADD COLUMN added date $default; ALTER TABLE comp ADD COLUMN added int; UPDATE comp SET added = a WHERE a % 2 = 0; UPDATE whole SET added = date '2001-01-31' + id WHERE id % 3 = 0; INSERT INTO whole VALUES (70000, 'v', 1, NULL, '05-06-2007')");
 		$more{$_} = ['added'] foreach 'whole', 'comp';
 	}
 	if ($round == 6)
