@@ -38,7 +38,10 @@
 #include "executor/executor.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/bytea.h"
 #include "utils/datum.h"
+#include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -78,6 +81,7 @@ typedef struct IndexEval
 
 	Oid			owner;			/* of the table */
 	bool		guarded;		/* functions are to be kept from harm */
+	bool		follows_settings;	/* ... from settings that not everybody has */
 	EState	   *estate;
 	ExprContext *econtext;
 	TupleTableSlot *slot;		/* the row; columns that nobody reads are NULL */
@@ -93,6 +97,32 @@ static int	nkept = 0;
 
 /* So many are kept; one takes some 20 kB. */
 #define KEPT_MAX	512
+
+/* ---- settings ---- */
+
+/*
+ * Some functions of core's that count as immutable write text as the session wants it.  Who takes an entry out computes
+ * it again, so all do that with the same settings, which are the defaults.
+ */
+typedef struct TextSettings
+{
+	int			float_digits;
+	int			bytea;
+	bool		quote_all;
+} TextSettings;
+
+static TextSettings
+exchange_settings(TextSettings settings)
+{
+	TextSettings before = {extra_float_digits, bytea_output, quote_all_identifiers};
+
+	extra_float_digits = settings.float_digits;
+	bytea_output = settings.bytea;
+	quote_all_identifiers = settings.quote_all;
+	return before;
+}
+
+static const TextSettings same_for_all = {1, BYTEA_OUTPUT_HEX, false};
 
 /* ---- as the owner ---- */
 
@@ -147,7 +177,7 @@ drop_eval(IndexEval *eval, bool finished)
 }
 
 static void
-prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
+prepare_each(IndexEval *eval, const RoseIndexExpr *expr)
 {
 	ListCell   *cell;
 
@@ -161,6 +191,23 @@ prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
 	}
 	if (expr->predicate != NIL)
 		eval->predicate = ExecPrepareQual(expr->predicate, eval->estate);
+}
+
+/* That calls functions of constants. */
+static void
+prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
+{
+	TextSettings before = exchange_settings(same_for_all);
+
+	PG_TRY();
+	{
+		prepare_each(eval, expr);
+	}
+	PG_FINALLY();
+	{
+		(void) exchange_settings(before);
+	}
+	PG_END_TRY();
 }
 
 static void
@@ -181,6 +228,7 @@ fill_eval(IndexEval *eval, Relation index)
 	memset(eval->slot->tts_isnull, true, natts * sizeof(bool));
 	eval->depends = rose_index_expr_depends(&expr, natts);
 	eval->guarded = eval->user == ROSE_ENTRY_OF_OWNER && !rose_index_expr_is_lasting(&expr);
+	eval->follows_settings = rose_index_expr_follows_settings(&expr);
 	eval->estate = CreateExecutorState();
 	eval->econtext = CreateExprContext(eval->estate);
 	eval->econtext->ecxt_scantuple = eval->slot;
@@ -314,6 +362,30 @@ compute_as_owner(IndexEval *eval, Datum *results, bool *result_nulls)
 }
 
 static bool
+compute_as_somebody(IndexEval *eval, Datum *results, bool *result_nulls)
+{
+	return eval->guarded ? compute_as_owner(eval, results, result_nulls) : compute(eval, results, result_nulls);
+}
+
+static bool
+compute_alike(IndexEval *eval, Datum *results, bool *result_nulls)
+{
+	TextSettings before = exchange_settings(same_for_all);
+	volatile bool exists = false;
+
+	PG_TRY();
+	{
+		exists = compute_as_somebody(eval, results, result_nulls);
+	}
+	PG_FINALLY();
+	{
+		(void) exchange_settings(before);
+	}
+	PG_END_TRY();
+	return exists;
+}
+
+static bool
 evaluate(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
 		 Datum *results, bool *result_nulls)
 {
@@ -328,8 +400,8 @@ evaluate(Relation index, RoseEntryUser user, const Datum *values, const bool *nu
 	eval = find_eval(index, user);
 	set_row(eval, values, nulls);
 	eval->busy_at = GetCurrentTransactionNestLevel();
-	exists = eval->guarded ? compute_as_owner(eval, results, result_nulls)
-		: compute(eval, results, result_nulls);
+	exists = eval->follows_settings ? compute_alike(eval, results, result_nulls)
+		: compute_as_somebody(eval, results, result_nulls);
 	ResetExprContext(eval->econtext);
 	eval->busy_at = 0;
 	error_context_stack = context.previous;
@@ -366,20 +438,19 @@ is_about_row(const ErrorData *error)
 	}
 }
 
-/* As evaluate; false if a function fails. */
-static bool
+static RoseEntryEval
 evaluate_gone(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
 			  Datum *results, bool *result_nulls)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner resources = CurrentResourceOwner;
-	volatile bool exists = false;
+	volatile RoseEntryEval result = ROSE_EVAL_FAILED;
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		exists = evaluate(index, user, values, nulls, results, result_nulls);
+		result = evaluate(index, user, values, nulls, results, result_nulls) ? ROSE_EVAL_ROW : ROSE_EVAL_NO_ROW;
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
@@ -399,10 +470,10 @@ evaluate_gone(Relation index, RoseEntryUser user, const Datum *values, const boo
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = resources;
-	return exists;
+	return result;
 }
 
-static bool
+static RoseEntryEval
 index_eval(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
 		   Datum *results, bool *result_nulls)
 {
@@ -414,7 +485,7 @@ index_eval(Relation index, RoseEntryUser user, const Datum *values, const bool *
 			user = is_owner_himself(index) ? ROSE_ENTRY_OF_WRITER : ROSE_ENTRY_OF_OWNER;
 			return evaluate_gone(index, user, values, nulls, results, result_nulls);
 		default:
-			return evaluate(index, user, values, nulls, results, result_nulls);
+			return evaluate(index, user, values, nulls, results, result_nulls) ? ROSE_EVAL_ROW : ROSE_EVAL_NO_ROW;
 	}
 }
 

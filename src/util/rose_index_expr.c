@@ -10,7 +10,8 @@
  * it, domains of these, or enums: functions of arrays and rows call those of the types inside.  Of these, too, some
  * follow what is not in the database (names of time zones) or what users can alter
  * (configurations of text search).  Functions that fold case follow the collation, whose
- * versions the file knows.
+ * versions the file knows.  Those that follow settings, though core says that they are immutable, are
+ * called with the same settings always (indexam/rose_index_eval.c).
  *
  * Backend-local; no locks.
  *
@@ -109,6 +110,37 @@ function_may_change(Oid function, void *context)
 	}
 }
 
+static bool
+follows_settings(Oid function, void *context)
+{
+	switch (function)
+	{
+		case F_FLOAT4OUT:		/* extra_float_digits */
+		case F_FLOAT8OUT:
+		case F_POINT_OUT:
+		case F_LSEG_OUT:
+		case F_PATH_OUT:
+		case F_BOX_OUT:
+		case F_LINE_OUT:
+		case F_POLY_OUT:
+		case F_CIRCLE_OUT:
+		case F_BYTEAOUT:		/* bytea_output */
+		case F_QUOTE_IDENT:		/* quote_all_identifiers */
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool
+any_follows_settings(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	return check_functions_in_node(node, follows_settings, context) ||
+		expression_tree_walker(node, any_follows_settings, context);
+}
+
 /*
  * Labels of enums are renamed and added, but those that there are keep their order.  Values of
  * domains are those of their base types; the conditions are asked when a value becomes one.
@@ -171,4 +203,10 @@ bool
 rose_index_expr_is_lasting(const RoseIndexExpr *expr)
 {
 	return !may_change((Node *) expr->columns, NULL) && !may_change((Node *) expr->predicate, NULL);
+}
+
+bool
+rose_index_expr_follows_settings(const RoseIndexExpr *expr)
+{
+	return any_follows_settings((Node *) expr->columns, NULL) || any_follows_settings((Node *) expr->predicate, NULL);
 }

@@ -43,4 +43,7 @@ extern Bitmapset *rose_index_expr_depends(const RoseIndexExpr *expr, int natts);
  */
 extern bool rose_index_expr_is_lasting(const RoseIndexExpr *expr);
 
+/* Do core's functions among them give something else with another extra_float_digits, bytea_output or quote_all_identifiers? */
+extern bool rose_index_expr_follows_settings(const RoseIndexExpr *expr);
+
 #endif							/* ROSE_INDEX_EXPR_H */

@@ -518,6 +518,18 @@ may_go_on(RoseMerge *merge, RoseTree *tree)
 	return rose_merge_sources_unchanged(merge, rose_tree_manifest(tree));
 }
 
+/* Before it has come to its end.  What fails once fails again. */
+static void
+end_sift(RoseMerge *merge, RoseTree *tree)
+{
+	if (merge->sift->progress == ROSE_SIFT_FAILED ||
+		(merge->sift->in_step && merge->sift->progress != ROSE_SIFT_GIVEN_UP))
+		rose_sift_in_vain(merge->sift, tree);
+	else
+		rose_sift_give_up(merge->sift, tree);
+	merge->sift = NULL;
+}
+
 /*
  * Before the first stride of a pass that sifts the index's table is read: false if that has not come to its end.
  * If it cannot be read, a worker's pass ends, and what is due without it is picked; rose.merge() goes on.
@@ -535,19 +547,19 @@ may_begin_strides(RoseMerge *merge, RoseTree *tree, int budget_ms, RoseMergeProg
 		return false;
 	}
 	*progress = ROSE_MERGE_DONE;
-	if (merge->sift->progress == ROSE_SIFT_GIVEN_UP)
+	if (merge->sift->progress != ROSE_SIFT_READY)
 	{
+		end_sift(merge, tree);
 		if (budget_ms != 0)
 			return false;
-		merge->sift = NULL;
 	}
 	ROSE_STOP_POINT("merge-sifts");
 	return true;
 }
 
 /* A step of limited time also ends with an output, so that others get their turn. */
-RoseMergeProgress
-rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
+static RoseMergeProgress
+work(RoseMerge *merge, RoseTree *tree, int budget_ms)
 {
 	for (;;)
 	{
@@ -577,11 +589,22 @@ rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
 	if (!merge->helps)
 		pg_atomic_fetch_add_u64(&tree->shared->merges, 1);
 	if (merge->sift != NULL)
-	{
 		rose_sift_end(merge->sift, tree);
-		merge->sift = NULL;
-	}
+	merge->sift = NULL;
 	return ROSE_MERGE_DONE;
+}
+
+RoseMergeProgress
+rose_merge_step(RoseMerge *merge, RoseTree *tree, int budget_ms)
+{
+	RoseMergeProgress progress;
+
+	if (merge->sift != NULL)
+		merge->sift->in_step = true;
+	progress = work(merge, tree, budget_ms);
+	if (merge->sift != NULL)
+		merge->sift->in_step = false;
+	return progress;
 }
 
 void
@@ -594,7 +617,7 @@ rose_merge_end(RoseMerge *merge, RoseTree *tree)
 	{
 		rose_merge_stats_end(&tree->shared->merge_stats, merge->stats_slot);
 		if (merge->sift != NULL)
-			rose_sift_give_up(merge->sift, tree);
+			end_sift(merge, tree);
 		if (merge->keep)
 			rose_claims_end(&tree->shared->claims, &merge->ticket);
 	}

@@ -126,6 +126,17 @@ is_output_full(const RoseMerge *merge)
 	return merge->kind->output_full != NULL && merge->kind->output_full(merge);
 }
 
+/*
+ * Is the entry one that goes if nobody wants it?  Whoever is SERIALIZABLE and does not see its writer has to meet
+ * him, although the version has gone.  In batches there are only such as everybody sees.
+ */
+static bool
+is_sifted(const RoseMerge *merge, const RoseRow *row)
+{
+	return merge->sift != NULL && row->version.op == ROSE_OP_PUT &&
+		FullTransactionIdPrecedes(row->version.xid, rose_compactor_oldest(merge->out.compactor));
+}
+
 /* A join keeps what was committed since it began with the rest. */
 static void
 add_row(RoseMerge *merge, const RoseRow *row)
@@ -144,8 +155,7 @@ add_row(RoseMerge *merge, const RoseRow *row)
 		rose_component_builder_add(merge->out.builder, row);
 		merge->out.nopen++;
 	}
-	else if (merge->sift != NULL && row->version.op == ROSE_OP_PUT &&
-			 !rose_sift_is_wanted(merge->sift, row->key))
+	else if (is_sifted(merge, row) && !rose_sift_is_wanted(merge->sift, row->key))
 		rose_compactor_pass_over(merge->out.compactor, row->key);
 	else
 		rose_compactor_add(merge->out.compactor, row);

@@ -8,7 +8,7 @@
  * asks for, rose_merge_output.c's.
  *
  * Whether it is worth it is judged by what manifests say: of rows a table has about what its C2 has, or what was wanted when the
- * index was sifted last.  Too small a number, for rows that have come since, has an index sifted in vain, once.  After
+ * index was sifted last (of a partial index, what ANALYZE says, too).  Too small a number, for rows that have come since, has an index sifted in vain, once.  After
  * that, and if memory is too short for the table's keys, or the pass fails, the next one sifts when the index has grown by half, or
  * the table has lost a third of its versions.  One that is given up, because somebody has locked the table or wants to merge
  * the index himself, is tried again after a pause.
@@ -147,12 +147,22 @@ rose_sift_close_table(RoseTree *table)
 	table_close(table->rel, NoLock);
 }
 
-/* How many entries should there be, about?  Not more than versions; more where rows have come since the last look. */
+/*
+ * How many entries should there be, about?  Not more than versions; more where rows have come since the last look.  Of a partial index
+ * it is what there were then, or as of the last ANALYZE.
+ */
 static uint64
-count_rows(RoseTreeShared *index, RoseTree *table)
+count_rows(RoseTree *index, RoseTree *table)
 {
-	return Min(count_versions(table, 0),
-			   Max(count_versions(table, 2), pg_atomic_read_u64(&index->sift_wanted)));
+	uint64		nversions = count_versions(table, 0);
+	uint64		wanted = pg_atomic_read_u64(&index->shared->sift_wanted);
+	float4		analyzed = index->rel->rd_rel->reltuples;
+
+	if (heap_attisnull(index->rel->rd_indextuple, Anum_pg_index_indpred, NULL))
+		return Min(nversions, Max(count_versions(table, 2), wanted));
+	if (analyzed >= 0)
+		nversions = Min(nversions, (uint64) analyzed);
+	return wanted > 0 ? Min(nversions, wanted) : nversions;
 }
 
 /* Has the last pass that sifted been worth it, or has either changed much since? */
@@ -169,8 +179,10 @@ may_be_worth_it(RoseTreeShared *index, uint64 nentries, uint64 nversions)
 static bool
 has_too_many(RoseTree *index, RoseTree *table, uint64 nentries, bool thorough)
 {
-	uint64		nrows = count_rows(index->shared, table);
+	uint64		nrows = count_rows(index, table);
 
+	if (thorough && !heap_attisnull(index->rel->rd_indextuple, Anum_pg_index_indpred, NULL))
+		return nentries > 0;	/* nobody knows of how many rows */
 	if (thorough)
 		return nentries > nrows;
 	return nentries > SIFT_DUE * nrows + min_entries &&
@@ -206,8 +218,15 @@ void
 rose_sift_begin(RoseSift *sift, RoseTree *index, RoseTree *table)
 {
 	sift->began = GetCurrentTimestamp();
-	pg_atomic_write_u64(&index->shared->sift_vain, count_versions(index, 0));
-	pg_atomic_write_u64(&index->shared->sift_versions, count_versions(table, 0));
+	sift->nentries = count_versions(index, 0);
+	sift->nversions = count_versions(table, 0);
+}
+
+void
+rose_sift_in_vain(const RoseSift *sift, RoseTree *index)
+{
+	pg_atomic_write_u64(&index->shared->sift_versions, sift->nversions);
+	pg_atomic_write_u64(&index->shared->sift_vain, sift->nentries);
 }
 
 /* Tables that are locked every now and then are not read over and over: at most half of the time. */
@@ -219,7 +238,6 @@ rose_sift_give_up(const RoseSift *sift, RoseTree *index)
 
 	if (sift->began == 0)
 		return;
-	pg_atomic_write_u64(&index->shared->sift_vain, 0);
 	pg_atomic_write_u64(&index->shared->sift_after, (uint64) (now + Max(pause, now - sift->began)));
 }
 
@@ -227,8 +245,10 @@ void
 rose_sift_end(const RoseSift *sift, RoseTree *index)
 {
 	pg_atomic_write_u64(&index->shared->sift_wanted, sift->nwanted);
-	if (sift->nleft_out >= sift->nasked / SIFT_USEFUL)
+	if (sift->nleft_out > sift->nasked / SIFT_USEFUL)
 		pg_atomic_write_u64(&index->shared->sift_vain, 0);
+	else
+		rose_sift_in_vain(sift, index);
 }
 
 /* ---- what is wanted ---- */

@@ -34,7 +34,8 @@ typedef enum RoseSiftProgress
 {
 	ROSE_SIFT_MORE,				/* of the table is still to be read */
 	ROSE_SIFT_READY,
-	ROSE_SIFT_GIVEN_UP			/* nothing is to be left out */
+	ROSE_SIFT_GIVEN_UP,			/* nothing is to be left out: somebody has locked the table */
+	ROSE_SIFT_FAILED			/* nor here: an entry could not be computed */
 } RoseSiftProgress;
 
 typedef struct RoseSift
@@ -46,10 +47,13 @@ typedef struct RoseSift
 	uint64		nwanted;		/* how many were put down, ... */
 	uint64		nasked;			/* asked for, and not among them, ... */
 	uint64		nleft_out;
-	TimestampTz began;			/* when the reading did */
+	TimestampTz began;			/* when the reading did, ... */
+	uint64		nentries;		/* with so many in the index ... */
+	uint64		nversions;		/* ... and in the table */
 	RelFileLocator table;		/* whose versions they are ... */
 	uint64		incarnation;
 	RoseKeyBuffer at;			/* ... up to this key, if valid */
+	bool		in_step;		/* of its merge; after it: that has ended in an error */
 } RoseSift;
 
 extern void rose_sift_define_settings(void);
@@ -70,12 +74,13 @@ typedef enum RoseSiftDue
  */
 extern RoseSiftDue rose_sift_is_due(RoseTree *index, bool thorough);
 
-/* A worker's pass begins to read the table.  It counts as in vain until one of the next two says something else. */
+/* A pass begins to read the table, and has sifted the index to its end. */
 extern void rose_sift_begin(RoseSift *sift, RoseTree *index, RoseTree *table);
-
-/* It has sifted the index to its end, or will not, and may be tried again. */
 extern void rose_sift_end(const RoseSift *sift, RoseTree *index);
+
+/* It will not: it may be tried again soon, or only when the index has grown. */
 extern void rose_sift_give_up(const RoseSift *sift, RoseTree *index);
+extern void rose_sift_in_vain(const RoseSift *sift, RoseTree *index);
 
 /*
  * The index's table, with AccessShareLock, which is kept when it is closed; NULL: it is in another order, or has no

@@ -28,8 +28,14 @@ rose_entry_of_row(const RoseEntryShape *shape, Relation index, RoseEntryUser use
 	bool		computed_nulls[INDEX_MAX_KEYS];
 
 	entry->exists = true;
+	entry->failed = false;
 	if (unlikely(shape->evaluates))
-		entry->exists = rose_entry_eval_hook(index, user, values, nulls, computed, computed_nulls);
+	{
+		RoseEntryEval result = rose_entry_eval_hook(index, user, values, nulls, computed, computed_nulls);
+
+		entry->exists = result == ROSE_EVAL_ROW;
+		entry->failed = result == ROSE_EVAL_FAILED;
+	}
 	for (int i = 0; entry->exists && i < shape->ncolumns; i++)
 	{
 		const RoseEntryColumn *column = &shape->columns[i];

@@ -63,7 +63,8 @@ typedef struct RoseEntryShape
 /* E(v); by-reference values point to where the row's do, unless they are computed. */
 typedef struct RoseEntry
 {
-	bool		exists;			/* false: there is none, as for a tombstone; the rest is not set */
+	bool		exists;			/* false: there is none, as for a tombstone; the rest is not set, but ... */
+	bool		failed;			/* ... that a function has failed (ROSE_ENTRY_OF_DELETED, _CHANGED) */
 	Datum		values[ROSE_ENTRY_COLUMNS];
 	bool		nulls[ROSE_ENTRY_COLUMNS];
 } RoseEntry;
@@ -79,11 +80,18 @@ typedef enum RoseEntryUser
 	ROSE_ENTRY_OF_CHANGED		/* as the writer, if he is the owner himself; else as the owner */
 } RoseEntryUser;
 
+typedef enum RoseEntryEval
+{
+	ROSE_EVAL_ROW,
+	ROSE_EVAL_NO_ROW,			/* the predicate leaves it out */
+	ROSE_EVAL_FAILED			/* of ROSE_ENTRY_OF_DELETED and _CHANGED: a function has failed */
+} RoseEntryEval;
+
 /*
- * Compute the index's expressions for a row; false: its predicate leaves the row out.
- * results are made in the current context, not toasted.  Raises what functions raise.
+ * Compute the index's expressions for a row.  results are made in the current context, not toasted.
+ * Raises what functions raise.
  */
-typedef bool (*RoseEntryEvalHook) (Relation index, RoseEntryUser user, const Datum *values,
+typedef RoseEntryEval (*RoseEntryEvalHook) (Relation index, RoseEntryUser user, const Datum *values,
 								   const bool *nulls, Datum *results, bool *result_nulls);
 extern RoseEntryEvalHook rose_entry_eval_hook;
 
@@ -99,7 +107,7 @@ extern void rose_entry_of_row(const RoseEntryShape *shape, Relation index, RoseE
 static inline void
 rose_entry_of_none(RoseEntry *entry)
 {
-	entry->exists = false;
+	entry->exists = entry->failed = false;
 }
 
 /* Are all columns the same, as stored?  Not existing ones are. */

@@ -9,8 +9,9 @@
  * stay with their keys, and of each key all versions are of one view.
  *
  * Versions that were rolled back, or are in progress, have no part: their entries are not among what
- * the merge reads, or are not needed.  What computes an entry may fail for a version that was
- * there before the index: nobody sees that one, so it has none.
+ * the merge reads, or are not needed.  What computes an entry may fail: for a version that was
+ * there before the index, and that nobody sees; or because there is too little memory, say, for one that has
+ * an entry.  So nothing is sifted then.
  *
  * Locking: AccessShareLock of the table in each step.  If somebody has locked it, nothing is waited
  * for, and the merge goes on as others do.
@@ -52,6 +53,8 @@ want_entry(const SiftRows *rows, const Datum *values, const bool *nulls)
 	Datum		key[INDEX_MAX_KEYS];
 
 	rose_entry_of_row(&rows->shape, rows->index->rel, ROSE_ENTRY_OF_DELETED, values, nulls, 0, &entry);
+	if (entry.failed)
+		rows->sift->progress = ROSE_SIFT_FAILED;
 	if (!entry.exists)
 		return;
 	rose_entry_key(rows->index->schema, &entry, key);
@@ -144,6 +147,8 @@ read_rows(const SiftRows *rows, int budget_ms)
 
 		if (!read_next(rows))
 			return true;
+		if (rows->sift->progress == ROSE_SIFT_FAILED)
+			return false;
 		if (budget_ms != 0 && nkeys == rose_sift_keys)
 			return false;
 		if (budget_ms == 0 || nkeys % CLOCK_EVERY != 0)
@@ -157,7 +162,7 @@ read_rows(const SiftRows *rows, int budget_ms)
 
 /* Make ready to read on; false: that cannot be done. */
 static bool
-open_rows(SiftRows *rows, bool of_worker)
+open_rows(SiftRows *rows)
 {
 	RoseSift   *sift = rows->sift;
 	bool		locked;
@@ -168,8 +173,7 @@ open_rows(SiftRows *rows, bool of_worker)
 	rows->table = table;
 	if (sift->wanted == NULL)
 	{
-		if (of_worker)
-			rose_sift_begin(sift, rows->index, table);
+		rose_sift_begin(sift, rows->index, table);
 		rose_sift_expect(sift, rows->index, table);
 	}
 	else if (!RelFileLocatorEquals(sift->table, table->locator) || sift->incarnation != table->incarnation)
@@ -194,13 +198,13 @@ sift_rows(RoseSift *sift, RoseTree *index, int budget_ms)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	SiftRows	rows = {.sift = sift, .index = index};
 
-	if (!open_rows(&rows, budget_ms != 0))
+	if (!open_rows(&rows))
 		sift->progress = ROSE_SIFT_GIVEN_UP;
 	else
 	{
 		if (read_rows(&rows, budget_ms))
 			sift->progress = ROSE_SIFT_READY;
-		else
+		else if (sift->progress == ROSE_SIFT_MORE)
 			rose_key_buffer_set(&sift->at, rows.table->schema, rose_version_walk_last_key(rows.walk));
 		rose_version_walk_end(rows.walk);
 	}

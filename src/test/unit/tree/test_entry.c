@@ -86,17 +86,17 @@ rose_key_compare(const RoseSchema *index, const Datum *a, const Datum *b, int nc
 }
 
 /* The index's expression is column a; its predicate: that is not NULL, or b is 0. */
-static bool
+static RoseEntryEval
 compute(Relation index, RoseEntryUser user, const Datum *values, const bool *nulls,
 		Datum *results, bool *result_nulls)
 {
 	CHECK(index == NULL && user == ROSE_ENTRY_OF_WRITER);
 	ncomputed++;
 	if (nulls[COL_A] && DatumGetInt32(values[COL_B]) != 0)
-		return false;
+		return ROSE_EVAL_NO_ROW;
 	results[0] = values[COL_A];
 	result_nulls[0] = nulls[COL_A];
-	return true;
+	return ROSE_EVAL_ROW;
 }
 
 static bool
