@@ -86,7 +86,7 @@ typedef struct RoseTableNote
 	uint64		open_blocks;
 	uint32		open_runs;		/* ... of which it has so many */
 	bool		open_private;	/* ... some */
-	bool		sift_later;		/* an index with entries that no row has, whose table is locked */
+	bool		sift_later;		/* an index that had entries of no row then */
 	bool		freed;			/* its file may have free room since we looked last */
 	bool		listed;			/* among the tables as of the last look; for the sweep */
 } RoseTableNote;

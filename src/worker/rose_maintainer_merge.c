@@ -258,7 +258,8 @@ pick_and_begin(RoseTree *tree, RoseTableNote *note, Oid relid)
 	rose_settle_private_runs(tree);
 	note_open_private(tree, note);
 	due = rose_sift_is_due(tree, false);
-	note->sift_later = due == ROSE_SIFT_DUE_LATER;
+	/* until a look says something else: its table is locked, or somebody else is at it, who may give up */
+	note->sift_later = due != ROSE_SIFT_NOT_DUE;
 	note->look_again = note->open_private || note->sift_later ?
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RECHECK_MS) : 0;
 

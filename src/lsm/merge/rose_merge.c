@@ -518,12 +518,11 @@ may_go_on(RoseMerge *merge, RoseTree *tree)
 	return rose_merge_sources_unchanged(merge, rose_tree_manifest(tree));
 }
 
-/* Before it has come to its end.  What fails once fails again. */
+/* Before it has come to its end. */
 static void
 end_sift(RoseMerge *merge, RoseTree *tree)
 {
-	if (merge->sift->progress == ROSE_SIFT_FAILED ||
-		(merge->sift->in_step && merge->sift->progress != ROSE_SIFT_GIVEN_UP))
+	if (merge->sift->progress == ROSE_SIFT_FAILED)
 		rose_sift_in_vain(merge->sift, tree);
 	else
 		rose_sift_give_up(merge->sift, tree);
@@ -549,6 +548,7 @@ may_begin_strides(RoseMerge *merge, RoseTree *tree, int budget_ms, RoseMergeProg
 	*progress = ROSE_MERGE_DONE;
 	if (merge->sift->progress != ROSE_SIFT_READY)
 	{
+		merge->sift->in_step = false;	/* it is no error */
 		end_sift(merge, tree);
 		if (budget_ms != 0)
 			return false;

@@ -127,14 +127,18 @@ is_output_full(const RoseMerge *merge)
 }
 
 /*
- * Is the entry one that goes if nobody wants it?  Whoever is SERIALIZABLE and does not see its writer has to meet
+ * Is it an entry that nobody wants?  Whoever is SERIALIZABLE and does not see its writer has to meet
  * him, although the version has gone.  In batches there are only such as everybody sees.
  */
 static bool
-is_sifted(const RoseMerge *merge, const RoseRow *row)
+is_left_out(RoseMerge *merge, const RoseRow *row)
 {
-	return merge->sift != NULL && row->version.op == ROSE_OP_PUT &&
-		FullTransactionIdPrecedes(row->version.xid, rose_compactor_oldest(merge->out.compactor));
+	if (merge->sift == NULL || row->version.op != ROSE_OP_PUT || rose_sift_is_wanted(merge->sift, row->key))
+		return false;
+	if (FullTransactionIdPrecedes(row->version.xid, rose_compactor_oldest(merge->out.compactor)))
+		return true;
+	rose_sift_keep(merge->sift, row->version.xid);
+	return false;
 }
 
 /* A join keeps what was committed since it began with the rest. */
@@ -155,7 +159,7 @@ add_row(RoseMerge *merge, const RoseRow *row)
 		rose_component_builder_add(merge->out.builder, row);
 		merge->out.nopen++;
 	}
-	else if (is_sifted(merge, row) && !rose_sift_is_wanted(merge->sift, row->key))
+	else if (is_left_out(merge, row))
 		rose_compactor_pass_over(merge->out.compactor, row->key);
 	else
 		rose_compactor_add(merge->out.compactor, row);

@@ -7,11 +7,12 @@
  * maintenance_work_mem.  How the table is read is write/rose_sift_rows.c's business; which rows a merge
  * asks for, rose_merge_output.c's.
  *
- * Whether it is worth it is judged by what manifests say: of rows a table has about what its C2 has, or what was wanted when the
+ * Whether it is worth it is judged by what manifests say: of rows a table has about what its C2 has, or were found when the
  * index was sifted last (of a partial index, what ANALYZE says, too).  Too small a number, for rows that have come since, has an index sifted in vain, once.  After
- * that, and if memory is too short for the table's keys, or the pass fails, the next one sifts when the index has grown by half, or
+ * that, and if memory is too short for the table's keys, or an entry cannot be computed, the next one sifts when the index has grown by half, or
  * the table has lost a third of its versions.  One that is given up, because somebody has locked the table or wants to merge
- * the index himself, is tried again after a pause.
+ * the index himself, or that has met an error, is tried again after a pause; and one that has found entries of which
+ * not everybody sees who has written them, when everybody does.
  *
  * Locking: AccessShareLock of the table, never waited for.
  *
@@ -31,6 +32,7 @@
 #include "util/rose_index_expr.h"
 #include "memtable/rose_c0.h"
 #include "store/rose_manifest.h"
+#include "lsm/snapshot/rose_horizon.h"
 #include "lsm/tree/rose_view.h"
 #include "lsm/merge/rose_sift.h"
 
@@ -44,8 +46,9 @@ static int	min_entries = 1000; /* rose.debug_sift_entries */
 /* Then it has to be so many times as large as it was, or its table had so many times the versions. */
 #define SIFT_GROWTH			1.5
 
-/* One that was given up is not tried again before this. */
+/* One that was given up, or has met an error, is not tried again before this. */
 #define GIVEN_UP_MS			3000
+#define ERROR_MS			600000
 
 /* The least filter is larger than what this needs. */
 #define SIFT_LEAST_EXPECTED	1000
@@ -155,14 +158,14 @@ static uint64
 count_rows(RoseTree *index, RoseTree *table)
 {
 	uint64		nversions = count_versions(table, 0);
-	uint64		wanted = pg_atomic_read_u64(&index->shared->sift_wanted);
+	uint64		seen = pg_atomic_read_u64(&index->shared->sift_rows);
 	float4		analyzed = index->rel->rd_rel->reltuples;
 
 	if (heap_attisnull(index->rel->rd_indextuple, Anum_pg_index_indpred, NULL))
-		return Min(nversions, Max(count_versions(table, 2), wanted));
+		return Min(nversions, Max(count_versions(table, 2), seen));
 	if (analyzed >= 0)
 		nversions = Min(nversions, (uint64) analyzed);
-	return wanted > 0 ? Min(nversions, wanted) : nversions;
+	return seen > 0 ? Min(nversions, seen) : nversions;
 }
 
 /* Has the last pass that sifted been worth it, or has either changed much since? */
@@ -189,6 +192,15 @@ has_too_many(RoseTree *index, RoseTree *table, uint64 nentries, bool thorough)
 		may_be_worth_it(index->shared, nentries, count_versions(table, 0));
 }
 
+static bool
+is_time(RoseTree *index)
+{
+	uint64		horizon = pg_atomic_read_u64(&index->shared->sift_horizon);
+
+	return (TimestampTz) pg_atomic_read_u64(&index->shared->sift_after) <= GetCurrentTimestamp() &&
+		(horizon == 0 || horizon < rose_horizon_oldest(index->rel));
+}
+
 RoseSiftDue
 rose_sift_is_due(RoseTree *index, bool thorough)
 {
@@ -209,9 +221,7 @@ rose_sift_is_due(RoseTree *index, bool thorough)
 	rose_sift_close_table(table);
 	if (!due)
 		return ROSE_SIFT_NOT_DUE;
-	if (!thorough && (TimestampTz) pg_atomic_read_u64(&index->shared->sift_after) > GetCurrentTimestamp())
-		return ROSE_SIFT_DUE_LATER;
-	return ROSE_SIFT_DUE;
+	return thorough || is_time(index) ? ROSE_SIFT_DUE : ROSE_SIFT_DUE_LATER;
 }
 
 void
@@ -234,19 +244,22 @@ void
 rose_sift_give_up(const RoseSift *sift, RoseTree *index)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz pause = GIVEN_UP_MS * INT64CONST(1000);
+	TimestampTz pause = (sift->in_step ? ERROR_MS : GIVEN_UP_MS) * INT64CONST(1000);
 
-	if (sift->began == 0)
-		return;
-	pg_atomic_write_u64(&index->shared->sift_after, (uint64) (now + Max(pause, now - sift->began)));
+	if (sift->began != 0)
+		pg_atomic_write_u64(&index->shared->sift_after, (uint64) (now + Max(pause, now - sift->began)));
 }
 
 void
 rose_sift_end(const RoseSift *sift, RoseTree *index)
 {
-	pg_atomic_write_u64(&index->shared->sift_wanted, sift->nwanted);
+	pg_atomic_write_u64(&index->shared->sift_rows, sift->nrows);
+	pg_atomic_write_u64(&index->shared->sift_after, 0);
+	pg_atomic_write_u64(&index->shared->sift_horizon, 0);
 	if (sift->nleft_out > sift->nasked / SIFT_USEFUL)
 		pg_atomic_write_u64(&index->shared->sift_vain, 0);
+	else if (sift->ntoo_new > sift->nasked / SIFT_USEFUL)
+		pg_atomic_write_u64(&index->shared->sift_horizon, U64FromFullTransactionId(sift->newest));
 	else
 		rose_sift_in_vain(sift, index);
 }
@@ -277,7 +290,6 @@ rose_sift_want(RoseSift *sift, const Datum *key)
 	uint64		hash = rose_key_hash(sift->schema, key);
 
 	bloom_add_element(sift->wanted, (unsigned char *) &hash, sizeof(hash));
-	sift->nwanted++;
 }
 
 bool
@@ -289,4 +301,13 @@ rose_sift_is_wanted(RoseSift *sift, const Datum *key)
 	sift->nasked++;
 	sift->nleft_out += lacks;
 	return !lacks;
+}
+
+void
+rose_sift_keep(RoseSift *sift, FullTransactionId xid)
+{
+	sift->nleft_out--;
+	sift->ntoo_new++;
+	if (FullTransactionIdPrecedes(sift->newest, xid))
+		sift->newest = xid;
 }

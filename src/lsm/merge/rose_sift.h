@@ -26,6 +26,7 @@
 
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "datatype/timestamp.h"
 #include "lsm/component/rose_key_buffer.h"
 #include "lsm/tree/rose_tree.h"
@@ -44,9 +45,11 @@ typedef struct RoseSift
 	RoseSiftProgress progress;
 	struct bloom_filter *wanted;	/* hashes of keys of entries; NULL: nothing was read yet */
 	RoseSchema *schema;			/* then: the index's, that has hashes of whole keys, ... */
-	uint64		nwanted;		/* how many were put down, ... */
-	uint64		nasked;			/* asked for, and not among them, ... */
+	uint64		nrows;			/* that have some */
+	uint64		nasked;			/* how many were asked for, and not among them, ... */
 	uint64		nleft_out;
+	uint64		ntoo_new;		/* and that stay, as not everybody sees who has written them, ... */
+	FullTransactionId newest;	/* ... of whom this is the last one */
 	TimestampTz began;			/* when the reading did, ... */
 	uint64		nentries;		/* with so many in the index ... */
 	uint64		nversions;		/* ... and in the table */
@@ -94,6 +97,9 @@ extern void rose_sift_close_table(RoseTree *table);
 extern void rose_sift_expect(RoseSift *sift, RoseTree *index, RoseTree *table);
 extern void rose_sift_want(RoseSift *sift, const Datum *key);
 extern bool rose_sift_is_wanted(RoseSift *sift, const Datum *key);
+
+/* The entry that was asked for last is not wanted, but stays: not everybody sees xid. */
+extern void rose_sift_keep(RoseSift *sift, FullTransactionId xid);
 
 /*
  * Read on in the table for about budget_ms (0: to its end).  Set by lsm/write, which knows how entries are

@@ -38,9 +38,10 @@ rose_registry_entry_init(RoseTreeShared *shared, RelFileLocator name, Oid relid,
 	pg_atomic_init_u64(&shared->bloom_passes, 0);
 	pg_atomic_init_u64(&shared->merges, 0);
 	pg_atomic_init_u64(&shared->spills, 0);
-	pg_atomic_init_u64(&shared->sift_wanted, 0);
+	pg_atomic_init_u64(&shared->sift_rows, 0);
 	pg_atomic_init_u64(&shared->sift_vain, 0);
 	pg_atomic_init_u64(&shared->sift_after, 0);
+	pg_atomic_init_u64(&shared->sift_horizon, 0);
 	pg_atomic_init_u64(&shared->sift_versions, 0);
 	rose_pause_init(shared->pauses);
 	rose_merge_stats_init(&shared->merge_stats);

@@ -80,11 +80,12 @@ typedef struct RoseTreeShared
 	pg_atomic_uint64 bloom_passes;
 	pg_atomic_uint64 merges;
 	pg_atomic_uint64 spills;
-	pg_atomic_uint64 sift_wanted;	/* of an index: keys that entries were to have when a merge has last looked
-									 * for those of no row (lsm/merge/rose_sift.h); no lock */
+	pg_atomic_uint64 sift_rows; /* of an index: rows that had entries when a merge has last looked for those of none
+								 * (lsm/merge/rose_sift.h); no lock */
 	pg_atomic_uint64 sift_vain; /* entries that there were, 0 = unless it was in vain; no lock */
 	pg_atomic_uint64 sift_versions; /* and versions of the table; no lock */
 	pg_atomic_uint64 sift_after;	/* a TimestampTz: not before then; no lock */
+	pg_atomic_uint64 sift_horizon;	/* a full xid: not before everybody sees what it has committed; no lock */
 	RosePauseShared pauses[ROSE_PAUSE_KINDS];	/* atomic */
 	RoseMergeStatsShared merge_stats;	/* atomic */
 	RoseClaimsShared claims;	/* see rose_claims.h */

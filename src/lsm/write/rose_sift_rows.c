@@ -46,7 +46,8 @@ typedef struct SiftRows
 	bool	   *nulls;
 } SiftRows;
 
-static void
+/* Has it one? */
+static bool
 want_entry(const SiftRows *rows, const Datum *values, const bool *nulls)
 {
 	RoseEntry	entry;
@@ -56,9 +57,10 @@ want_entry(const SiftRows *rows, const Datum *values, const bool *nulls)
 	if (entry.failed)
 		rows->sift->progress = ROSE_SIFT_FAILED;
 	if (!entry.exists)
-		return;
+		return false;
 	rose_entry_key(rows->index->schema, &entry, key);
 	rose_sift_want(rows->sift, key);
+	return true;
 }
 
 /*
@@ -81,10 +83,12 @@ static void
 want_versions(const SiftRows *rows, const RoseWalkVersion *versions, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(rows->computed);
+	bool		any = false;
 
 	for (int i = first_needed(rows, versions, n); i < n; i++)
-		if (versions[i].version.op == ROSE_OP_PUT)
-			want_entry(rows, versions[i].values, versions[i].nulls);
+		if (versions[i].version.op == ROSE_OP_PUT && want_entry(rows, versions[i].values, versions[i].nulls))
+			any = true;
+	rows->sift->nrows += any;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(rows->computed);
 }
@@ -109,7 +113,7 @@ want_rows(const SiftRows *rows, const RoseWalkRows *found)
 			rows->values[attno - 1] = columns[attno - 1][i];
 			rows->nulls[attno - 1] = nulls[attno - 1][i];
 		}
-		want_entry(rows, rows->values, rows->nulls);
+		rows->sift->nrows += want_entry(rows, rows->values, rows->nulls);
 	}
 }
 

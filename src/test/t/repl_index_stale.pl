@@ -28,14 +28,17 @@ sub entries { return "(SELECT coalesce(sum(rows), 0) FROM rose.stat_components W
 sub agree
 {
 	my ($name) = @_;
-	my $by_scan = 'SET enable_indexscan = off; SET enable_indexonlyscan = off; ';
-	my $by_index = 'SET enable_seqscan = off; ';
+	my $by_scan = 'SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off;';
+	my $by_index = 'SET LOCAL enable_seqscan = off;';
 
 	foreach my $query ('SELECT string_agg(id::text, \',\' ORDER BY id) FROM t WHERE a BETWEEN 1 AND 300', 'SELECT string_agg(id::text, \',\' ORDER BY id) FROM t WHERE b = \'b7\'',
 		'SELECT string_agg(id::text, \',\' ORDER BY id) FROM t WHERE a + 1 = 8', 'SELECT count(*) FROM t WHERE n IS NULL', 'SELECT string_agg(id::text, \',\' ORDER BY id) FROM t WHERE n > 0 AND n < 9',
 		"SELECT string_agg(y::text || x, ',' ORDER BY x, y) FROM u WHERE a < 20")
 	{
-		is(down($by_index . $query), down($by_scan . $query), "$name: $query");
+		my $both = down("BEGIN ISOLATION LEVEL REPEATABLE READ; $by_index SELECT coalesce(($query)::text, 'none'); SET LOCAL enable_seqscan = on; $by_scan SELECT coalesce(($query)::text, 'none'); COMMIT");
+		my ($by_index_result, $by_scan_result) = split /\n/, $both;
+
+		is($by_index_result, $by_scan_result, "$name: $query");
 	}
 	is(down("SELECT string_agg(msg, '; ') FROM rose.check('$_')"), '', "$name: rose.check of $_") foreach 't', 'u';
 	return;

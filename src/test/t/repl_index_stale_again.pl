@@ -65,6 +65,23 @@ cmp_ok(down("SELECT stop_hits('merge-sifts')"), '<', 3, 'nor are they');
 $writer->run('ROLLBACK');
 $writer->end;
 
+# ---- entries whose writers somebody does not see ----
+
+no_merge_workers($replica);
+$control->run('SELECT stop_clear()');
+$old = RoseTest::Session->new($replica);
+$old->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM many');
+make_stale();
+$control->run("SELECT stop_at('merge-sifts', 'skip', 'worker', 0, 0)");
+merge_workers($replica, 1);
+ok($replica->poll_query_until('postgres', "SELECT stop_hits('merge-sifts') > 0"), 'they are looked for');
+sleep 8;
+cmp_ok(down("SELECT stop_hits('merge-sifts')"), '<', 3, 'not over and over');
+cmp_ok(down('SELECT ' . entries('many_s')), '>', 20000, 'and stay');
+$old->run('COMMIT');
+$old->end;
+ok($replica->poll_query_until('postgres', 'SELECT ' . entries('many_s') . ' < 1.2 * 5000 + 1000'), 'they go when everybody sees them');
+
 # ---- one that fails ----
 
 no_merge_workers($replica);
