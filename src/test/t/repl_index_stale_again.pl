@@ -117,7 +117,7 @@ foreach my $how ('told to', 'terminated')
 no_merge_workers($replica);
 up("UPDATE part SET s = 'open' WHERE id <= 25000");
 wait_for_apply($upstream, $replica);
-down("SELECT rose.spill('part')");
+down("SELECT rose.spill('part'); ANALYZE part");
 up("UPDATE part SET s = 'done'");
 wait_for_apply($upstream, $replica);
 down("SELECT rose.spill('part')");
