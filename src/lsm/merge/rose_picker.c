@@ -264,7 +264,8 @@ pick_tombstones(const PickState *state, RosePickResult *result)
 static bool
 pick_stale(const PickState *state, RosePickResult *result)
 {
-	if (!state->input->stale || state->c2_blocked || state->input->incomplete || newest_of_all(state) < 0)
+	/* with what another merge has it would miss most of them, and be in vain */
+	if (!state->input->stale || state->any_blocked || state->c2_blocked || state->input->incomplete || newest_of_all(state) < 0)
 		return false;
 	*result = pick(state, newest_of_all(state), oldest_of_all(state), 2);
 	result->sift = true;
