@@ -264,9 +264,14 @@ pick_tombstones(const PickState *state, RosePickResult *result)
 static bool
 pick_stale(const PickState *state, RosePickResult *result)
 {
-	/* with what another merge has it would miss most of them, and be in vain */
-	if (!state->input->stale || state->any_blocked || state->c2_blocked || state->input->incomplete || newest_of_all(state) < 0)
+	const RosePickInput *input = state->input;
+
+	if (!input->stale || state->c2_blocked || input->incomplete || newest_of_all(state) < 0)
 		return false;
+	/* without what another merge has it would miss most of them, and be in vain */
+	for (int i = 0; i < input->ncomponents; i++)
+		if (input->busy != NULL && input->busy[i])
+			return false;
 	*result = pick(state, newest_of_all(state), oldest_of_all(state), 2);
 	result->sift = true;
 	return result->merge;

@@ -160,6 +160,10 @@ test_stale(void)
 	pick = ask();
 	CHECK(picked(&pick, 1, 3, 2) && pick.sift);
 	blocked[0] = false;
+	busy[0] = true;
+	pick = ask();
+	CHECK(!pick.sift);
+	busy[0] = false;
 	blocked[1] = true;
 	pick = ask();
 	CHECK(!pick.merge);
