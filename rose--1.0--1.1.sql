@@ -126,9 +126,11 @@ CREATE MATERIALIZED VIEW rose.subscription_options (
 	on_schema_change,					-- add or stop; add, if it has no row
 	origin,								-- any or none; any, if it has no row
 	failover,							-- false, if it has no row
-	count_conflicts						-- off, certain or exact; off, if it has no row
+	count_conflicts,					-- off, certain or exact; off, if it has no row
+	two_phase							-- false, if it has no row
 ) USING heap AS
-SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.bool, NULL::pg_catalog.text,
+	NULL::pg_catalog.bool
 WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_options_pkey ON rose.subscription_options (subid);
 COMMENT ON MATERIALIZED VIEW rose.subscription_options IS 'options of subscriptions that are not as by default; change them with rose.alter_subscription only';
@@ -166,9 +168,10 @@ CREATE FUNCTION rose.create_subscription(
 	on_schema_change text DEFAULT 'add',
 	origin text DEFAULT 'any',
 	failover boolean DEFAULT false,
-	count_conflicts text DEFAULT 'off')
+	count_conflicts text DEFAULT 'off',
+	two_phase boolean DEFAULT false)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_create_subscription';
-COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb, text, text, boolean, text)
+COMMENT ON FUNCTION rose.create_subscription(text, text, text[], boolean, boolean, text, boolean, boolean, boolean, text, text, text, boolean, jsonb, jsonb, text, text, boolean, text, boolean)
 IS 'subscribe to publications of an upstream server; options as in CREATE SUBSCRIPTION';
 
 DROP FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text);
@@ -192,9 +195,10 @@ CREATE FUNCTION rose.alter_subscription(
 	on_schema_change text DEFAULT NULL,
 	origin text DEFAULT NULL,
 	failover boolean DEFAULT NULL,
-	count_conflicts text DEFAULT NULL)
+	count_conflicts text DEFAULT NULL,
+	two_phase boolean DEFAULT NULL)
 RETURNS void LANGUAGE c AS 'MODULE_PATHNAME', 'rose_alter_subscription';
-COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text, text, text, boolean, text)
+COMMENT ON FUNCTION rose.alter_subscription(text, text, text[], text, boolean, boolean, text, boolean, boolean, regclass, text, text, pg_lsn, boolean, jsonb, text, text, text, boolean, text, boolean)
 IS 'change a subscription; what is null stays as it is';
 
 CREATE FUNCTION rose.pause_table(subscription text, relation regclass)
@@ -241,7 +245,7 @@ SELECT s.subid, s.subname, p.pid,
 	o.tables::pg_catalog.jsonb AS tables, o.constants::pg_catalog.jsonb AS constants,
 	coalesce(o.durability, 'upstream') AS durability, coalesce(o.on_schema_change, 'add') AS on_schema_change,
 	coalesce(o.origin, 'any') AS origin, coalesce(o.failover, false) AS failover,
-	coalesce(o.count_conflicts, 'off') AS count_conflicts
+	coalesce(o.count_conflicts, 'off') AS count_conflicts, coalesce(o.two_phase, false) AS two_phase
 FROM rose.subscription s
 JOIN rose.subscription_state t USING (subid)
 LEFT JOIN rose.subscription_progress() p USING (subid)
@@ -310,6 +314,35 @@ WHERE rose.refuse_refresh();
 CREATE UNIQUE INDEX subscription_piece_pkey ON rose.subscription_piece (subid, relid, number);
 COMMENT ON MATERIALIZED VIEW rose.subscription_piece IS 'pieces of tables that are being copied: which are there';
 REVOKE ALL ON rose.subscription_piece FROM PUBLIC;
+
+-- transactions that are prepared upstream: what they did, until they are committed
+
+CREATE MATERIALIZED VIEW rose.subscription_prepared (
+	subid,
+	xid,								-- of the upstream
+	number,								-- of the piece, from 1; the first one has what is said of the whole:
+	gid,
+	prepare_lsn,
+	prepare_time,
+	nbytes,
+	finished_lsn,						-- its changes are applied up to there; NULL: it is prepared
+	data								-- messages of the upstream
+) USING heap AS
+SELECT NULL::pg_catalog.oid, NULL::pg_catalog.int8, NULL::pg_catalog.int4, NULL::pg_catalog.text, NULL::pg_catalog.pg_lsn,
+	NULL::pg_catalog.timestamptz, NULL::pg_catalog.int8, NULL::pg_catalog.pg_lsn, NULL::rose.secret
+WHERE rose.refuse_refresh();
+CREATE UNIQUE INDEX subscription_prepared_pkey ON rose.subscription_prepared (subid, xid, number);
+COMMENT ON MATERIALIZED VIEW rose.subscription_prepared IS 'transactions that are prepared upstream, in pieces';
+REVOKE ALL ON rose.subscription_prepared FROM PUBLIC;
+
+CREATE VIEW rose.stat_subscription_prepared AS
+SELECT s.subid, s.subname, p.gid, p.xid, p.prepare_lsn, p.prepare_time, p.nbytes AS bytes
+FROM rose.subscription s
+JOIN rose.subscription_prepared p USING (subid)
+WHERE p.number OPERATOR(pg_catalog.=) 1 AND p.finished_lsn IS NULL
+AND s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
+COMMENT ON VIEW rose.stat_subscription_prepared IS 'transactions that are prepared upstream, and here until they are committed there';
+GRANT SELECT ON rose.stat_subscription_prepared TO PUBLIC;
 
 CREATE OR REPLACE VIEW rose.stat_subscription_tables AS
 SELECT s.subid, s.subname, r.relid::pg_catalog.oid AS relid, n.nspname AS schemaname, t.relname,

@@ -32,6 +32,7 @@
 #include "lsm/merge/rose_epoch_runs.h"
 #include "repl/rose_apply_row.h"
 #include "repl/rose_owner.h"
+#include "repl/rose_prepared.h"
 #include "repl/rose_repl_internal.h"
 
 /* Within a transaction, look every so many changes whether memory is short. */
@@ -322,7 +323,7 @@ apply_change(void)
 }
 
 /* ---------------------------------------------------------------------
- * Transactions and descriptions
+ * Transactions
  */
 
 /*
@@ -467,6 +468,93 @@ apply_commit(StringInfo s)
 	end_remote(commit.end_lsn);
 }
 
+/* ---------------------------------------------------------------------
+ * Transactions that are sent when they are prepared
+ */
+
+/*
+ * Nothing of it is applied, but it is kept with the batch.  One that was prepared before the
+ * upstream was asked for this comes at COMMIT PREPARED, and is of a position behind us.
+ */
+static void
+apply_prepare(StringInfo s)
+{
+	LogicalRepPreparedTxnData prepare;
+
+	if (rose_apply.blame.command == LOGICAL_REP_MSG_PREPARE)
+		logicalrep_read_prepare(s, &prepare);
+	else
+		logicalrep_read_stream_prepare(s, &prepare);
+	require_time(prepare.prepare_time);
+	rose_apply.remote.commit_lsn = prepare.prepare_lsn;
+	rose_batch_ensure();
+	rose_streamed_keep_prepared(&prepare);
+	rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, prepare.end_lsn);
+}
+
+/*
+ * What somebody else has got, who has had the slot before, does not come again.  It is no matter if
+ * no table would have taken it: copies that are made meanwhile have all of it.
+ */
+static void
+require_nothing_missed(const LogicalRepCommitPreparedTxnData *commit)
+{
+	ListCell   *lc;
+
+	foreach(lc, rose_subscription_tables(rose_apply.sub->subid))
+	{
+		const RoseSubscriptionTable *table = lfirst(lc);
+
+		if (!rose_subscription_table_waits(table) && table->sync_lsn <= commit->commit_lsn)
+			rose_repl_block(ROSE_BLOCKED_SLOT_TWO_PHASE,
+							psprintf("the upstream has committed prepared transaction \"%s\" at %X/%X, of which it has sent nothing to this subscription",
+									 commit->gid, LSN_FORMAT_ARGS(commit->commit_lsn)),
+							"Have all tables copied again with rose.alter_subscription(..., accept => 'resync').");
+	}
+}
+
+/* What is kept of it comes now, as if it was streamed (rose_apply_replay). */
+static void
+apply_commit_prepared(StringInfo s)
+{
+	LogicalRepCommitPreparedTxnData commit;
+
+	logicalrep_read_commit_prepared(s, &commit);
+	begin_remote(commit.commit_lsn, commit.xid, commit.commit_time);
+	rose_apply.remote.is_sent = true;
+	rose_batch_ensure();
+	if (rose_apply.remote.passing)
+	{
+		/* it has been applied, but may have been kept anew just now */
+		rose_prepared_finish(rose_apply.sub->subid, commit.xid, commit.end_lsn);
+		end_remote(commit.end_lsn);
+	}
+	else if (!rose_streamed_begin_prepared(&commit))
+	{
+		require_nothing_missed(&commit);
+		end_remote(commit.end_lsn);
+	}
+	else if (rose_apply_can_be_cut() && rose_streamed_should_be_alone())
+		cut_before(commit.commit_lsn);
+}
+
+/* It may be one that was never kept: then there is nothing of it. */
+static void
+apply_rollback_prepared(StringInfo s)
+{
+	LogicalRepRollbackPreparedTxnData rollback;
+
+	logicalrep_read_rollback_prepared(s, &rollback);
+	rose_apply.remote.commit_lsn = rollback.rollback_end_lsn;
+	rose_batch_ensure();
+	rose_prepared_forget(rose_apply.sub->subid, rollback.xid);
+	rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, rollback.rollback_end_lsn);
+}
+
+/* ---------------------------------------------------------------------
+ * Descriptions
+ */
+
 /* Before its first value: the upstream itself fails if it has no binary format for that. */
 static void
 look_at_format(const LogicalRepRelation *remote)
@@ -482,6 +570,9 @@ apply_relation(StringInfo s)
 	bool		replayed = rose_streamed_is_replayed();
 	uint64		heard = replayed ? pq_getmsgint64(s) : ++rose_apply.descriptions;
 
+	/* which may have come to another process */
+	if (rose_streamed_is_prepared())
+		heard = 0;
 	/* as an upstream that takes it for known */
 	if (!replayed && ROSE_STOP_POINT_SKIPS("description-sent"))
 		return;
@@ -491,13 +582,43 @@ apply_relation(StringInfo s)
 	rose_relmap_update(remote, heard);
 }
 
+/* False: the message is of another kind. */
+static bool
+apply_transaction_message(StringInfo s)
+{
+	switch (rose_apply.blame.command)
+	{
+		case LOGICAL_REP_MSG_BEGIN:
+			apply_begin(s);
+			return true;
+		case LOGICAL_REP_MSG_COMMIT:
+			apply_commit(s);
+			return true;
+		case LOGICAL_REP_MSG_STREAM_COMMIT:
+			apply_stream_commit(s);
+			return true;
+		case LOGICAL_REP_MSG_PREPARE:
+		case LOGICAL_REP_MSG_STREAM_PREPARE:
+			apply_prepare(s);
+			return true;
+		case LOGICAL_REP_MSG_COMMIT_PREPARED:
+			apply_commit_prepared(s);
+			return true;
+		case LOGICAL_REP_MSG_ROLLBACK_PREPARED:
+			apply_rollback_prepared(s);
+			return true;
+		default:
+			return false;
+	}
+}
+
 RoseApplyResult
 rose_apply_message(StringInfo s)
 {
 	RoseApplyResult result = ROSE_APPLY_GO_ON;
 	StringInfoData description;
 
-	if (rose_streamed_take(s, &description))
+	if (rose_streamed_take(s, &description, rose_relmap_description))
 	{
 		if (description.data != NULL)
 			look_at_format(logicalrep_read_rel(&description));
@@ -513,15 +634,6 @@ rose_apply_message(StringInfo s)
 	key_target = NULL;
 	switch (rose_apply.blame.command)
 	{
-		case LOGICAL_REP_MSG_BEGIN:
-			apply_begin(s);
-			break;
-		case LOGICAL_REP_MSG_COMMIT:
-			apply_commit(s);
-			break;
-		case LOGICAL_REP_MSG_STREAM_COMMIT:
-			apply_stream_commit(s);
-			break;
 		case LOGICAL_REP_MSG_INSERT:
 		case LOGICAL_REP_MSG_UPDATE:
 		case LOGICAL_REP_MSG_DELETE:
@@ -540,10 +652,11 @@ rose_apply_message(StringInfo s)
 		case LOGICAL_REP_MSG_MESSAGE:
 			break;				/* of no use here */
 		default:
-			ereport(ERROR,
-					(errcode(ERRCODE_PROTOCOL_VIOLATION),
-					 errmsg("unexpected logical replication message type \"%c\"",
-							rose_apply.blame.command)));
+			if (!apply_transaction_message(s))
+				ereport(ERROR,
+						(errcode(ERRCODE_PROTOCOL_VIOLATION),
+						 errmsg("unexpected logical replication message type \"%c\"",
+								rose_apply.blame.command)));
 	}
 	if (rose_apply.remote.cut_needed || (rose_apply.format.binary && rose_apply.format.text_needed))
 		result = ROSE_APPLY_RESTART;
@@ -583,6 +696,14 @@ rose_apply_change_beside(StringInfo s, XLogRecPtr lsn)
 	return applied == 1 && !rose_apply.remote.durable_at_once && !rose_apply.remote.cut_needed;
 }
 
+/* What was kept of the transaction at hand has been applied. */
+static void
+note_finished(void)
+{
+	rose_batch_ensure();
+	rose_prepared_finish(rose_apply.sub->subid, rose_apply.remote.commit.xid, rose_streamed_end_lsn());
+}
+
 RoseApplyResult
 rose_apply_replay(void)
 {
@@ -596,6 +717,8 @@ rose_apply_replay(void)
 
 	rose_apply.blame.command = LOGICAL_REP_MSG_STREAM_COMMIT;
 	rose_relmap_end_replay();
+	if (rose_streamed_is_prepared())
+		note_finished();
 	end_remote(rose_streamed_end_replay());
 	rose_apply.blame.command = 0;
 	return ROSE_APPLY_GO_ON;

@@ -139,7 +139,7 @@ rose_batch_goes_first(StringInfoData message, XLogRecPtr start, TimestampTz now)
 	if (!rose_apply.batch.open || rose_apply.remote.open || !is_wanted(now))
 		return false;
 	type = pq_getmsgbyte(&message);
-	return type == LOGICAL_REP_MSG_STREAM_COMMIT ||
+	return type == LOGICAL_REP_MSG_STREAM_COMMIT || type == LOGICAL_REP_MSG_COMMIT_PREPARED ||
 		(type == LOGICAL_REP_MSG_BEGIN && (XLogRecPtr) pq_getmsgint64(&message) > start + LARGE_BYTES);
 }
 

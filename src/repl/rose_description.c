@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * rose_description.c
- *	  The upstream's descriptions of its tables, as they are kept: copied and compared; and
- *	  which of them need text.
+ *	  The upstream's descriptions of its tables, as they are kept: copied, compared, and written
+ *	  as they come; and which of them need text.
  *
  * Memory of callers' contexts only; no locks.
  *
@@ -12,11 +12,15 @@
 
 #include "access/transam.h"
 #include "catalog/pg_type.h"
+#include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "nodes/bitmapset.h"
 #include "utils/memutils.h"
 
 #include "repl/rose_repl_internal.h"
+
+/* On the wire, a column of the replica identity has this flag. */
+#define IS_IDENTITY		1
 
 /* ---------------------------------------------------------------------
  * Keeping them
@@ -52,6 +56,24 @@ rose_description_check(const LogicalRepRelation *remote)
 	(void) pg_verify_mbstr(encoding, remote->relname, strlen(remote->relname), false);
 	for (int i = 0; i < remote->natts; i++)
 		(void) pg_verify_mbstr(encoding, remote->attnames[i], strlen(remote->attnames[i]), false);
+}
+
+/* What logicalrep_read_rel reads.  It does not read type modifiers. */
+void
+rose_description_write(const LogicalRepRelation *remote, StringInfo out)
+{
+	pq_sendint32(out, remote->remoteid);
+	pq_sendbytes(out, remote->nspname, strlen(remote->nspname) + 1);
+	pq_sendbytes(out, remote->relname, strlen(remote->relname) + 1);
+	pq_sendbyte(out, remote->replident);
+	pq_sendint16(out, remote->natts);
+	for (int i = 0; i < remote->natts; i++)
+	{
+		pq_sendbyte(out, bms_is_member(i, remote->attkeys) ? IS_IDENTITY : 0);
+		pq_sendbytes(out, remote->attnames[i], strlen(remote->attnames[i]) + 1);
+		pq_sendint32(out, remote->atttyps[i]);
+		pq_sendint32(out, -1);
+	}
 }
 
 bool

@@ -162,6 +162,14 @@ rose_relmap_update(const LogicalRepRelation *remote, uint64 heard)
 	rose_description_copy(&entry->remote, remote, entry->context);
 }
 
+const LogicalRepRelation *
+rose_relmap_description(LogicalRepRelId remoteid)
+{
+	RoseReplRel *entry = hash_search(relmap, &remoteid, HASH_FIND, NULL);
+
+	return entry == NULL ? NULL : &entry->remote;
+}
+
 void
 rose_relmap_end_replay(void)
 {

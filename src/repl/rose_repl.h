@@ -100,6 +100,7 @@ typedef struct RoseSubscription
 	bool		pause_on_error; /* else it stops */
 	bool		add_columns;	/* that the upstream has added */
 	bool		failover;		/* its slot is to be kept on the upstream's standbys, too */
+	bool		two_phase;		/* transactions come when they are prepared (rose_prepared.h) */
 	RoseCountConflicts count_conflicts;
 	bool		no_origin;		/* only changes that have no replication origin upstream (rose_upstream_options.c) */
 	bool		streaming;		/* large transactions come before they commit, from upstreams that can do that */
@@ -354,8 +355,8 @@ extern bool rose_upstream_identity_is_known(const RoseSubscription *sub,
 extern bool rose_upstream_find_slot(struct WalReceiverConn *conn, const char *slot,
 									RoseUpstreamSlot *out);
 
-/* Error if there is a slot of this name that sends transactions before they commit, as it was made so. */
-extern void rose_upstream_refuse_two_phase(struct WalReceiverConn *conn, const char *slot);
+/* Error if there is its slot, which sends transactions when they are prepared, and the subscription does not take them so. */
+extern void rose_upstream_refuse_two_phase(struct WalReceiverConn *conn, const RoseSubscription *sub);
 
 /* The state row from now on. */
 extern void rose_subscription_set_identity(Oid subid, const RoseUpstreamIdentity *identity);

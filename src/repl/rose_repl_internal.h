@@ -220,6 +220,9 @@ extern void rose_relmap_init(Oid subid);
 /* A Relation message; heard: its place in the order in which they have come. */
 extern void rose_relmap_update(const LogicalRepRelation *remote, uint64 heard);
 
+/* What was last heard of a relation, be it one of ours or not; NULL: nothing. */
+extern const LogicalRepRelation *rose_relmap_description(LogicalRepRelId remoteid);
+
 /* The end of a transaction that was sent before it committed: what has come after its descriptions holds again. */
 extern void rose_relmap_end_replay(void);
 
@@ -386,6 +389,7 @@ typedef struct RoseApplyCopies
 /* Descriptions of tables (rose_description.c). */
 extern void rose_description_copy(LogicalRepRelation *to, const LogicalRepRelation *from, MemoryContext context);
 extern void rose_description_check(const LogicalRepRelation *remote);	/* error: names are not in our encoding */
+extern void rose_description_write(const LogicalRepRelation *remote, StringInfo out);	/* as a message, behind its type */
 extern bool rose_description_equal(const LogicalRepRelation *a, const LogicalRepRelation *b);
 
 /* Does a type, in binary format, mean the same on both sides?  Has some column to come as text? */
@@ -461,17 +465,28 @@ extern RoseApplyResult rose_truncated_apply(StringInfo s);
  * forget: of another connection; to be called before the first use.  take: a message that
  * is part of one, or says something of one, but that it has committed; false: it is something
  * else.  If it describes a table, description is that, behind the type; else its data is NULL.
+ * described: what the stream has last said of a relation; NULL: nothing.
  * begin_replay: it has committed, and comes now; should_be_alone: what came before should
  * be durable first, as an epoch.  next: its next message, in the message context.  end_replay:
  * after the last one; the end of its commit record.
+ *
+ * keep_prepared: it was prepared, and is in the catalog with the batch.  begin_prepared: one that is there is committed, and
+ * comes now, as above; false: it is not there.  is_prepared: such a one is replayed; end_lsn: of
+ * its commit record.  The first two REQUIRE an open batch.
  */
+typedef const LogicalRepRelation *(*RoseStreamedDescribed) (LogicalRepRelId remoteid);
+
 extern void rose_streamed_forget(void);
-extern bool rose_streamed_take(StringInfo s, StringInfo description);
+extern bool rose_streamed_take(StringInfo s, StringInfo description, RoseStreamedDescribed described);
 extern void rose_streamed_error_context(void);
 extern void rose_streamed_begin_replay(TransactionId xid, const LogicalRepCommitData *commit);
 extern bool rose_streamed_is_replayed(void);
 extern bool rose_streamed_should_be_alone(void);
 extern bool rose_streamed_next(StringInfo out);
+extern void rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare);
+extern bool rose_streamed_begin_prepared(const LogicalRepCommitPreparedTxnData *commit);
+extern bool rose_streamed_is_prepared(void);
+extern XLogRecPtr rose_streamed_end_lsn(void);
 extern XLogRecPtr rose_streamed_end_replay(void);
 
 /*

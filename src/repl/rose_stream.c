@@ -38,6 +38,7 @@
 #include "compat/rose_compat_repl.h"
 #include "util/rose_stop_point.h"
 #include "lsm/merge/rose_spill.h"
+#include "repl/rose_prepared.h"
 #include "repl/rose_repl_internal.h"
 
 /*
@@ -542,6 +543,17 @@ wait_for_data(Stream *stream, pgsocket fd)
 	}
 }
 
+/* What was prepared, and is committed, and will not be sent again. */
+static void
+forget_prepared(void)
+{
+	if (!rose_prepared_may_be_confirmed(rose_apply.progress.confirmed_lsn, GetCurrentTimestamp()))
+		return;
+	rose_repl_local_begin();
+	rose_prepared_forget_confirmed(rose_apply.sub->subid, rose_apply.progress.confirmed_lsn);
+	rose_repl_local_commit();
+}
+
 /* What has to be done now and then, between messages.  True: the worker is to end. */
 static bool
 do_chores(Stream *stream)
@@ -575,6 +587,7 @@ do_chores(Stream *stream)
 		if (rose_copies_look(GetCurrentTimestamp()))
 			return true;
 		rose_repl_stats_report_left(GetCurrentTimestamp());
+		forget_prepared();
 	}
 	send_feedback(stream, GetCurrentTimestamp(), false, false, false);
 	return false;
@@ -665,7 +678,8 @@ choose_format(void)
 	rose_apply.shared->text_needed |= rose_apply.format.text_needed;
 	rose_apply.format.text_needed = rose_apply.shared->text_needed;
 	LWLockRelease(&rose_repl_shared->lock);
-	binary = rose_apply.sub->binary && !rose_apply.format.text_needed;
+	/* what is kept until it is committed has to be readable then, whatever the columns here are by that time */
+	binary = rose_apply.sub->binary && !rose_apply.sub->two_phase && !rose_apply.format.text_needed;
 
 	if (rose_apply.sub->binary && rose_apply.format.binary && !binary)
 		ereport(LOG,
@@ -710,6 +724,7 @@ rose_stream_run(void)
 {
 	RoseApplyResult result;
 
+	rose_prepared_take_up();
 	do
 	{
 		Stream		stream = {0};

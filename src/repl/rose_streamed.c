@@ -12,6 +12,12 @@
  * goes: whatever came after that is of it, or of subtransactions that end before it and
  * with it.
  *
+ * With two_phase, transactions come when they are prepared: in blocks as above, or whole, as
+ * ordinary ones.  The latter have a file, too, until PREPARE; then what is in the file is
+ * kept in the catalog (rose_prepared.c), and COMMIT PREPARED makes a file of it again.  A whole
+ * one takes what the stream has described before for known, so those descriptions are added
+ * to its file.
+ *
  * Files hold, for each message, its length (4) and the message without the transaction id
  * that messages of streamed transactions have; behind a description of a table (8) its place in the order in
  * which descriptions have come.
@@ -40,6 +46,7 @@
 
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
+#include "repl/rose_prepared.h"
 #include "repl/rose_repl_internal.h"
 
 /* A subtransaction, and how much its transaction's file had before its first message. */
@@ -67,6 +74,8 @@ typedef struct Streamed
 	HTAB	   *places;			/* of SubxactPlace; NULL: there are none */
 	TransactionId last;			/* whose message was kept last */
 	bool		truncates;		/* or did, before something was rolled back */
+	bool		whole;			/* it comes in one piece, as it is being prepared; and then ... */
+	HTAB	   *described;		/* ... tables that are described in the file: of LogicalRepRelId */
 } Streamed;
 
 static MemoryContext streamed_context = NULL;
@@ -79,6 +88,7 @@ static struct
 	Streamed   *stream;			/* NULL: none */
 	int64		left;
 	XLogRecPtr	end_lsn;		/* of its commit record */
+	bool		prepared;		/* it was, and is kept in the catalog */
 }			replay;
 
 /* ---------------------------------------------------------------------
@@ -130,17 +140,19 @@ rose_streamed_forget(void)
 	rose_apply.progress.stream_bytes = 0;
 }
 
-/* Its file belongs to no resource owner: batches begin and end meanwhile. */
+/* Its file belongs to no resource owner: batches begin and end meanwhile.  One of that xid which there is goes. */
 static Streamed *
 open_stream(TransactionId xid)
 {
-	Streamed   *stream;
+	Streamed   *stream = hash_search(streams, &xid, HASH_FIND, NULL);
 	MemoryContext context = AllocSetContextCreate(streamed_context, "rose streamed transaction",
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	ResourceOwner owner = CurrentResourceOwner;
 	BufFile    *file;
 
+	if (stream != NULL)
+		close_stream(stream);
 	CurrentResourceOwner = NULL;
 	file = BufFileCreateTemp(true);
 	CurrentResourceOwner = owner;
@@ -244,11 +256,7 @@ start_block(StringInfo s)
 	bool		is_first;
 	TransactionId xid = logicalrep_read_stream_start(s, &is_first);
 
-	receiving = hash_search(streams, &xid, HASH_FIND, NULL);
-	if (is_first && receiving != NULL)
-		close_stream(receiving);
-	if (is_first)
-		receiving = open_stream(xid);
+	receiving = is_first ? open_stream(xid) : hash_search(streams, &xid, HASH_FIND, NULL);
 	if (receiving == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
@@ -280,14 +288,13 @@ abort_stream(StringInfo s)
 	rose_repl_publish(rose_apply.shared, rose_apply.status, &rose_apply.progress);
 }
 
+/* s is behind the type, and the transaction id, if it has one; heard: a description's place, or 0. */
 static void
-keep_message(char type, StringInfo s, StringInfo description)
+append_message(char type, const StringInfoData *s, uint64 heard)
 {
-	TransactionId xid = pq_getmsgint(s, 4);
 	bool		describes = type == LOGICAL_REP_MSG_RELATION;
 	int32		len = 1 + (s->len - s->cursor) + (describes ? sizeof(uint64) : 0);
 
-	note_subxact(receiving, xid);
 	if (type == LOGICAL_REP_MSG_TRUNCATE)
 		receiving->truncates = true;
 	append(receiving, &len, sizeof(len));
@@ -295,11 +302,149 @@ keep_message(char type, StringInfo s, StringInfo description)
 	append(receiving, s->data + s->cursor, s->len - s->cursor);
 	if (describes)
 	{
-		uint64		heard = pg_hton64(++rose_apply.descriptions);
-
+		heard = pg_hton64(heard);
 		append(receiving, &heard, sizeof(heard));
-		*description = *s;
 	}
+}
+
+static void
+keep_message(char type, StringInfo s, StringInfo description)
+{
+	TransactionId xid = pq_getmsgint(s, 4);
+	bool		describes = type == LOGICAL_REP_MSG_RELATION;
+
+	note_subxact(receiving, xid);
+	append_message(type, s, describes ? ++rose_apply.descriptions : 0);
+	if (describes)
+		*description = *s;
+}
+
+/* ---------------------------------------------------------------------
+ * Transactions that come whole, as they are being prepared
+ */
+
+static void
+begin_whole(StringInfo s)
+{
+	LogicalRepPreparedTxnData prepare;
+
+	logicalrep_read_begin_prepare(s, &prepare);
+	receiving = open_stream(prepare.xid);
+	receiving->whole = true;
+	receiving->described = create_hash("rose described tables", receiving->context, sizeof(LogicalRepRelId), sizeof(LogicalRepRelId));
+}
+
+/* The file is to have a description before the first change: the one that the stream sent last. */
+static void
+describe(LogicalRepRelId relid, RoseStreamedDescribed described)
+{
+	const LogicalRepRelation *remote;
+	StringInfoData s;
+	bool		found;
+
+	(void) hash_search(receiving->described, &relid, HASH_ENTER, &found);
+	if (found)
+		return;
+	remote = described(relid);
+	if (remote == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the upstream sent a change of relation %u, which it has not described", relid)));
+	initStringInfo(&s);
+	rose_description_write(remote, &s);
+	append_message(LOGICAL_REP_MSG_RELATION, &s, 0);
+	pfree(s.data);
+}
+
+/* The tables of a change, or of a TRUNCATE. */
+static void
+describe_tables_of(char type, StringInfoData s, RoseStreamedDescribed described)
+{
+	int			n = 1;
+
+	if (type == LOGICAL_REP_MSG_TRUNCATE)
+	{
+		n = pq_getmsgint(&s, 4);
+		(void) pq_getmsgbyte(&s);
+	}
+	while (n-- > 0)
+		describe(pq_getmsgint(&s, 4), described);
+}
+
+/* Its descriptions are part of the stream as well, as those of any transaction.  s is behind the type. */
+static void
+keep_whole_message(char type, StringInfo s, RoseStreamedDescribed described)
+{
+	if (type == LOGICAL_REP_MSG_RELATION)
+	{
+		StringInfoData copy = *s;
+		LogicalRepRelId relid = pq_getmsgint(&copy, 4);
+
+		(void) hash_search(receiving->described, &relid, HASH_ENTER, NULL);
+	}
+	else
+		describe_tables_of(type, *s, described);
+	append_message(type, s, 0);
+}
+
+/* The upstream hears from us while a large one is read or written. */
+static void
+breathe(void)
+{
+	if (rose_apply.keep_alive != NULL)
+		rose_apply.keep_alive();
+}
+
+static void
+read_kept(void *data, int len, void *arg)
+{
+	Streamed   *stream = arg;
+
+	if (BufFileRead(stream->file, data, len) != (size_t) len)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the temporary file of upstream transaction %u is too short", stream->xid)));
+	breathe();
+}
+
+void
+rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare)
+{
+	Streamed   *stream = hash_search(streams, &prepare->xid, HASH_FIND, NULL);
+	RosePrepared kept = {.xid = prepare->xid,.gid = prepare->gid,.lsn = prepare->prepare_lsn,.time = prepare->prepare_time};
+
+	if (stream == NULL || (receiving != NULL && receiving != stream))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the upstream prepared transaction %u without having sent it", prepare->xid)));
+	seek(stream, 0);
+	kept.nbytes = stream->nbytes;
+	rose_prepared_keep(rose_apply.sub->subid, &kept, read_kept, stream);
+	receiving = NULL;
+	close_stream(stream);
+}
+
+static void
+write_kept(const void *data, int len, void *arg)
+{
+	append(arg, unconstify(void *, data), len);
+	breathe();
+}
+
+bool
+rose_streamed_begin_prepared(const LogicalRepCommitPreparedTxnData *commit)
+{
+	Streamed   *stream = open_stream(commit->xid);
+	LogicalRepCommitData as_commit = {.commit_lsn = commit->commit_lsn,.end_lsn = commit->end_lsn,.committime = commit->commit_time};
+
+	if (!rose_prepared_fetch(rose_apply.sub->subid, commit->xid, commit->gid, write_kept, stream))
+	{
+		close_stream(stream);
+		return false;
+	}
+	rose_streamed_begin_replay(commit->xid, &as_commit);
+	replay.prepared = true;
+	return true;
 }
 
 /* What is part of a block, but of no use here, or anywhere. */
@@ -330,8 +475,31 @@ require_order(char type)
 				 errmsg("logical replication message type \"%c\" is out of order", type)));
 }
 
+static inline bool
+is_kept(char type)
+{
+	return type == LOGICAL_REP_MSG_INSERT || type == LOGICAL_REP_MSG_UPDATE || type == LOGICAL_REP_MSG_DELETE ||
+		type == LOGICAL_REP_MSG_TRUNCATE || type == LOGICAL_REP_MSG_RELATION;
+}
+
+/* Of one that comes whole; s is behind the type.  False: it is something for the stream, too. */
+static bool
+take_whole(char type, StringInfo s, RoseStreamedDescribed described)
+{
+	if (!is_kept(type))
+	{
+		pass_message(type);
+		return true;
+	}
+	keep_whole_message(type, s, described);
+	if (type != LOGICAL_REP_MSG_RELATION)
+		return true;
+	s->cursor--;
+	return false;
+}
+
 bool
-rose_streamed_take(StringInfo s, StringInfo description)
+rose_streamed_take(StringInfo s, StringInfo description, RoseStreamedDescribed described)
 {
 	char		type = s->data[s->cursor];
 
@@ -349,11 +517,19 @@ rose_streamed_take(StringInfo s, StringInfo description)
 			abort_stream(s);
 		return true;
 	}
-	if (receiving == NULL)
+	if (type == LOGICAL_REP_MSG_BEGIN_PREPARE)
+	{
+		require_order(type);
+		s->cursor++;
+		begin_whole(s);
+		return true;
+	}
+	if (receiving == NULL || type == LOGICAL_REP_MSG_PREPARE)
 		return false;
 	s->cursor++;
-	if (type == LOGICAL_REP_MSG_INSERT || type == LOGICAL_REP_MSG_UPDATE || type == LOGICAL_REP_MSG_DELETE ||
-		type == LOGICAL_REP_MSG_TRUNCATE || type == LOGICAL_REP_MSG_RELATION)
+	if (receiving->whole)
+		return take_whole(type, s, described);
+	if (is_kept(type))
 		keep_message(type, s, description);
 	else
 		pass_message(type);
@@ -375,6 +551,18 @@ bool
 rose_streamed_is_replayed(void)
 {
 	return replay.stream != NULL;
+}
+
+XLogRecPtr
+rose_streamed_end_lsn(void)
+{
+	return replay.end_lsn;
+}
+
+bool
+rose_streamed_is_prepared(void)
+{
+	return replay.stream != NULL && replay.prepared;
 }
 
 /*
@@ -445,8 +633,9 @@ rose_streamed_end_replay(void)
 	XLogRecPtr	end_lsn = replay.end_lsn;
 
 	ROSE_STOP_POINT("stream-replayed");
+	if (!replay.prepared)
+		rose_apply.progress.streamed++;
 	close_stream(replay.stream);
 	memset(&replay, 0, sizeof(replay));
-	rose_apply.progress.streamed++;
 	return end_lsn;
 }

@@ -48,8 +48,8 @@
  * InvalidOid: the extension is not installed.  Without it, and if its schema was there
  * before it, a user's table may have the name, with columns of any type.
  */
-static Oid
-find_table(const char *table)
+Oid
+rose_subrows_find(const char *table)
 {
 	Oid			nspid = get_namespace_oid("rose", true);
 	Oid			relid = OidIsValid(nspid) ? get_relname_relid(table, nspid) : InvalidOid;
@@ -92,7 +92,7 @@ rose_subrows_begin(RoseRowScan *rs, const char *table, int natts)
 bool
 rose_subrows_begin_as_of(RoseRowScan *rs, const char *table, int natts, Snapshot snapshot)
 {
-	Oid			relid = find_table(table);
+	Oid			relid = rose_subrows_find(table);
 
 	if (!OidIsValid(relid))
 		return false;
@@ -155,7 +155,7 @@ rose_row_set_lsn(RoseRowEdit *row, int attno, XLogRecPtr lsn)
 static Oid
 require_table(const char *table)
 {
-	Oid			relid = find_table(table);
+	Oid			relid = rose_subrows_find(table);
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
@@ -248,7 +248,7 @@ rose_subrows_lock(const char *table, Oid subid)
 void
 rose_subrows_lock_writes(const char *table, Oid subid, LOCKMODE mode)
 {
-	Oid			relid = find_table(table);
+	Oid			relid = rose_subrows_find(table);
 
 	if (OidIsValid(relid))
 		LockDatabaseObject(relid, subid, 1, mode);

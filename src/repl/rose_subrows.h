@@ -22,6 +22,9 @@ extern bool rose_subrows_is_table(Oid relid);
 
 /* ---- reading ---- */
 
+/* rose.<table>; InvalidOid: the extension is not installed, or of before it. */
+extern Oid	rose_subrows_find(const char *table);
+
 typedef struct RoseRowScan
 {
 	Relation	rel;

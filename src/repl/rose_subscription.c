@@ -33,6 +33,7 @@
 #include "util/rose_stop_point.h"
 #include "repl/rose_chunks.h"
 #include "repl/rose_old_rows.h"
+#include "repl/rose_prepared.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_subrows.h"
 
@@ -53,8 +54,8 @@ enum
 enum
 {
 	OPT_SUBID = 1, OPT_ON_ERROR, OPT_STREAMING, OPT_TABLES, OPT_CONSTANTS, OPT_DURABILITY, OPT_ON_SCHEMA_CHANGE,
-	OPT_ORIGIN, OPT_FAILOVER, OPT_COUNT_CONFLICTS,
-	OPT_NATTS = OPT_COUNT_CONFLICTS
+	OPT_ORIGIN, OPT_FAILOVER, OPT_COUNT_CONFLICTS, OPT_TWO_PHASE,
+	OPT_NATTS = OPT_TWO_PHASE
 };
 enum
 {
@@ -152,7 +153,7 @@ read_options(Oid subid, RoseSubscription *out)
 	RoseRowScan cs;
 	bool		found = false;
 
-	out->pause_on_error = out->logged = out->no_origin = out->failover = false;
+	out->pause_on_error = out->logged = out->no_origin = out->failover = out->two_phase = false;
 	out->streaming = out->add_columns = true;
 	out->tables = out->constants = NULL;
 	out->count_conflicts = ROSE_COUNT_CONFLICTS_OFF;
@@ -171,6 +172,7 @@ read_options(Oid subid, RoseSubscription *out)
 		out->no_origin = strcmp(string_value(&cs, OPT_ORIGIN), ROSE_ORIGIN_NONE) == 0;
 		out->failover = DatumGetBool(rose_subrows_value(&cs, OPT_FAILOVER));
 		out->count_conflicts = rose_count_conflicts_read(string_value(&cs, OPT_COUNT_CONFLICTS));
+		out->two_phase = DatumGetBool(rose_subrows_value(&cs, OPT_TWO_PHASE));
 		found = true;
 	}
 	rose_subrows_end(&cs);
@@ -483,7 +485,8 @@ write_options(Oid subid, const RoseSubscription *sub)
 
 	if (now.pause_on_error == sub->pause_on_error && now.streaming == sub->streaming &&
 		now.add_columns == sub->add_columns && now.logged == sub->logged && now.no_origin == sub->no_origin &&
-		now.failover == sub->failover && now.count_conflicts == sub->count_conflicts && same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
+		now.failover == sub->failover && now.count_conflicts == sub->count_conflicts && now.two_phase == sub->two_phase &&
+		same_text(now.tables, sub->tables) && same_text(now.constants, sub->constants))
 		return;
 	rose_row_set(&row, OPT_SUBID, ObjectIdGetDatum(subid));
 	rose_row_set_text(&row, OPT_ON_ERROR, sub->pause_on_error ? ROSE_ON_ERROR_PAUSE : ROSE_ON_ERROR_STOP);
@@ -495,6 +498,7 @@ write_options(Oid subid, const RoseSubscription *sub)
 	rose_row_set_text(&row, OPT_ORIGIN, sub->no_origin ? ROSE_ORIGIN_NONE : ROSE_ORIGIN_ANY);
 	rose_row_set(&row, OPT_FAILOVER, BoolGetDatum(sub->failover));
 	rose_row_set_text(&row, OPT_COUNT_CONFLICTS, rose_count_conflicts_name(sub->count_conflicts));
+	rose_row_set(&row, OPT_TWO_PHASE, BoolGetDatum(sub->two_phase));
 	if (have)
 		rose_subrows_update("subscription_options", ROSE_SUBROWS_OF(subid), &row);
 	else
@@ -563,6 +567,7 @@ rose_subscription_delete(Oid subid)
 	rose_old_rows_forget(subid, InvalidOid);
 	rose_chunks_forget(subid, InvalidOid);
 	rose_seen_forget(subid, InvalidOid);
+	rose_prepared_forget_all(subid);
 	if (read_options(subid, &options))
 		rose_subrows_delete("subscription_options", ROSE_SUBROWS_OF(subid));
 	rose_subrows_delete("subscription_rel", ROSE_SUBROWS_OF(subid));

@@ -71,11 +71,12 @@
 #define OPTION_ORIGIN				"origin"	/* not there: any */
 #define OPTION_FAILOVER				"failover"	/* not there: false */
 #define OPTION_COUNT_CONFLICTS		"count_conflicts"	/* not there: off */
+#define OPTION_TWO_PHASE			"two_phase" /* not there: false */
 
 static const char *const option_names[] = {
 	OPTION_PUBLICATIONS, OPTION_SLOT_NAME, OPTION_BINARY, OPTION_SYNCHRONOUS_COMMIT, OPTION_ON_ERROR,
 	OPTION_STREAMING, OPTION_TABLES, OPTION_CONSTANTS, OPTION_DURABILITY, OPTION_ON_SCHEMA_CHANGE,
-	OPTION_ORIGIN, OPTION_FAILOVER, OPTION_COUNT_CONFLICTS
+	OPTION_ORIGIN, OPTION_FAILOVER, OPTION_COUNT_CONFLICTS, OPTION_TWO_PHASE
 };
 
 /* ---------------------------------------------------------------------
@@ -238,6 +239,8 @@ option_of(const RoseSubscription *sub, const char *name)
 		return sub->no_origin ? ROSE_ORIGIN_NONE : NULL;
 	if (strcmp(name, OPTION_FAILOVER) == 0)
 		return sub->failover ? "true" : NULL;
+	if (strcmp(name, OPTION_TWO_PHASE) == 0)
+		return sub->two_phase ? "true" : NULL;
 	if (strcmp(name, OPTION_COUNT_CONFLICTS) == 0)
 		return sub->count_conflicts != ROSE_COUNT_CONFLICTS_OFF ? pstrdup(rose_count_conflicts_name(sub->count_conflicts)) : NULL;
 	return sub->synchronous_commit;
@@ -395,6 +398,7 @@ restore(const ForeignServer *server)
 	char	   *origin = find_option(server->options, OPTION_ORIGIN);
 	char	   *failover = find_option(server->options, OPTION_FAILOVER);
 	char	   *count_conflicts = find_option(server->options, OPTION_COUNT_CONFLICTS);
+	char	   *two_phase = find_option(server->options, OPTION_TWO_PHASE);
 
 	rose_owner_require_subscriber();
 	sub.name = server->servername;
@@ -414,6 +418,8 @@ restore(const ForeignServer *server)
 	sub.no_origin = origin != NULL && strcmp(origin, ROSE_ORIGIN_NONE) == 0;
 	if (failover != NULL)
 		(void) parse_bool(failover, &sub.failover);
+	if (two_phase != NULL)
+		(void) parse_bool(two_phase, &sub.two_phase);
 	if (count_conflicts != NULL)
 		sub.count_conflicts = rose_count_conflicts_read(count_conflicts);
 	sub.slot_name = slot_name != NULL ? slot_name : sub.name;

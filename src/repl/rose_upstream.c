@@ -552,7 +552,9 @@ rose_upstream_start(WalReceiverConn *conn, const RoseSubscription *sub, XLogRecP
 	options.logical = true;
 	options.slotname = sub->slot_name;
 	options.startpoint = start;
-	options.proto.logical.proto_version = streaming ? LOGICALREP_PROTO_STREAM_VERSION_NUM : LOGICALREP_PROTO_VERSION_NUM;
+	options.proto.logical.proto_version = sub->two_phase ? LOGICALREP_PROTO_TWOPHASE_VERSION_NUM :
+		streaming ? LOGICALREP_PROTO_STREAM_VERSION_NUM : LOGICALREP_PROTO_VERSION_NUM;
+	options.proto.logical.twophase = sub->two_phase;
 	options.proto.logical.publication_names = sub->publications;
 	options.proto.logical.binary = binary;
 	rose_walrcv_set_streaming(&options, streaming);

@@ -123,16 +123,16 @@ rose_upstream_find_slot(WalReceiverConn *conn, const char *slot, RoseUpstreamSlo
 }
 
 void
-rose_upstream_refuse_two_phase(WalReceiverConn *conn, const char *name)
+rose_upstream_refuse_two_phase(WalReceiverConn *conn, const RoseSubscription *sub)
 {
 	RoseUpstreamSlot slot;
 
-	if (rose_upstream_find_slot(conn, name, &slot) && slot.two_phase)
+	if (!sub->two_phase && rose_upstream_find_slot(conn, sub->slot_name, &slot) && slot.two_phase)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("replication slot \"%s\" was made with two_phase", name),
+				 errmsg("replication slot \"%s\" was made with two_phase", sub->slot_name),
 				 errdetail("The upstream sends transactions of such a slot when they are prepared, whatever a subscription asks for."),
-				 errhint("Use a slot without two_phase.  Prepared transactions come when they are committed.")));
+				 errhint("Give the subscription two_phase => true, or use a slot without.  Then prepared transactions come when they are committed.")));
 }
 
 /* Where the upstream's history left a timeline; invalid: it was never on it. */
@@ -370,10 +370,10 @@ check_slot(WalReceiverConn *conn)
 		rose_repl_block(ROSE_BLOCKED_SLOT_LOST,
 						psprintf("replication slot \"%s\" is not of pgoutput and this database, or has lost its WAL", name),
 						HINT_RESYNC);
-	if (slot.two_phase)
+	if (slot.two_phase && !rose_apply.sub->two_phase)
 		rose_repl_block(ROSE_BLOCKED_SLOT_TWO_PHASE,
 						psprintf("replication slot \"%s\" was made with two_phase, so the upstream sends transactions before it is known whether they commit", name),
-						"Have all tables copied again with rose.alter_subscription(..., accept => 'resync'), which makes a slot without two_phase.");
+						"Take them so, with rose.alter_subscription(..., two_phase => true); or have all tables copied again with accept => 'resync', which makes a slot without two_phase.");
 	if (XLogRecPtrIsInvalid(rose_apply.epochs.recorded_lsn))
 		take_over_slot(&slot);
 	else if (slot.confirmed_lsn > rose_apply.epochs.recorded_lsn)

@@ -13,6 +13,9 @@
  * failover => true: since 17 standbys of an upstream take its slot along.  One that cannot have such a slot is an error, be it met later:
  * who asked for it counts on it.
  *
+ * two_phase => true: since 15 upstreams send a transaction when it is prepared.  With failover, only since 18 do standbys know
+ * from where on.
+ *
  * Needs no locks; the upstream is asked on a connection of the caller's.
  *
  *-------------------------------------------------------------------------
@@ -30,6 +33,10 @@
 
 /* Since then upstreams have slots that their standbys take along. */
 #define ROSE_FAILOVER_VERSION	170000
+
+/* Since then upstreams send what is prepared; and since then slots that standbys have, too, can be of that kind. */
+#define ROSE_TWO_PHASE_VERSION	150000
+#define ROSE_TWO_PHASE_FAILOVER_VERSION 180000
 
 /* A warning names no more tables than that. */
 #define ROSE_WARNED_TABLES		10
@@ -82,9 +89,28 @@ require_origin(WalReceiverConn *conn, const RoseSubscription *sub)
 	rose_upstream_require_origin_here(sub);
 }
 
+static void
+require_two_phase(WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	if (!sub->two_phase)
+		return;
+	if (walrcv_server_version(conn) < ROSE_TWO_PHASE_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rose subscription \"%s\" cannot have two_phase with an upstream of PostgreSQL %s", sub->name, version_of(conn)),
+				 errdetail("Upstreams send transactions when they are prepared since PostgreSQL 15."),
+				 errhint("Without two_phase, prepared transactions come when they are committed.")));
+	if (sub->failover && walrcv_server_version(conn) < ROSE_TWO_PHASE_FAILOVER_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rose subscription \"%s\" cannot have two_phase and failover with an upstream of PostgreSQL %s", sub->name, version_of(conn)),
+				 errdetail("Standbys take along from where on a slot is for prepared transactions since PostgreSQL 18.")));
+}
+
 void
 rose_upstream_require_options(WalReceiverConn *conn, const RoseSubscription *sub)
 {
+	require_two_phase(conn, sub);
 	require_origin(conn, sub);
 	rose_upstream_require_failover(conn, sub);
 }

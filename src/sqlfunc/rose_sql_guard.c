@@ -4,7 +4,7 @@
  *	  What protects the tables of subscriptions: the type rose.secret, and the
  *	  function that refuses to refresh them.
  *
- * A secret is stored as text is.  Only superusers see it, or make one: who could make
+ * A secret is stored as text is; what is none is shown as bytea.  Only superusers see it, or make one: who could make
  * values could compare them with others', and so find those out.  That guards against
  * roles that may read all tables; it does not hide anything from who can read files or
  * memory.
@@ -17,6 +17,7 @@
 
 #include "commands/extension.h"
 #include "fmgr.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
@@ -40,9 +41,15 @@ rose_secret_in(PG_FUNCTION_ARGS)
 Datum
 rose_secret_out(PG_FUNCTION_ARGS)
 {
+	text	   *secret;
+
 	if (!superuser())
 		PG_RETURN_CSTRING(pstrdup(SECRET_MASK));
-	PG_RETURN_CSTRING(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	secret = PG_GETARG_TEXT_PP(0);
+	if (memchr(VARDATA_ANY(secret), '\0', VARSIZE_ANY_EXHDR(secret)) != NULL ||
+		!pg_verifymbstr(VARDATA_ANY(secret), VARSIZE_ANY_EXHDR(secret), true))
+		return DirectFunctionCall1(byteaout, PointerGetDatum(secret));
+	PG_RETURN_CSTRING(text_to_cstring(secret));
 }
 
 /* The condition of the queries of materialized views that hold rows of our own. */

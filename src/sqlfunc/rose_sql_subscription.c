@@ -29,6 +29,7 @@
 #include "repl/rose_constants.h"
 #include "repl/rose_mapping.h"
 #include "repl/rose_owner.h"
+#include "repl/rose_prepared.h"
 #include "repl/rose_subscription_server.h"
 #include "sqlfunc/rose_sql_subscription.h"
 
@@ -216,7 +217,8 @@ enum
 	CREATE_NAME, CREATE_CONNINFO, CREATE_PUBLICATIONS, CREATE_CONNECT, CREATE_SLOT,
 	CREATE_SLOT_NAME, CREATE_ENABLED, CREATE_COPY_DATA, CREATE_BINARY,
 	CREATE_SYNCHRONOUS_COMMIT, CREATE_DURABILITY, CREATE_ON_ERROR, CREATE_STREAMING, CREATE_TABLES,
-	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE, CREATE_ORIGIN, CREATE_FAILOVER, CREATE_COUNT_CONFLICTS
+	CREATE_CONSTANTS, CREATE_ON_SCHEMA_CHANGE, CREATE_ORIGIN, CREATE_FAILOVER, CREATE_COUNT_CONFLICTS,
+	CREATE_TWO_PHASE
 };
 
 /* True: local. */
@@ -267,7 +269,7 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 		rose_upstream_require_options(conn, sub);
 		rose_upstream_check_publications(conn, sub->publications);
 		if (!create_slot)
-			rose_upstream_refuse_two_phase(conn, sub->slot_name);
+			rose_upstream_refuse_two_phase(conn, sub);
 		rose_sql_add_tables(conn, sub, copy_data);
 		rose_upstream_warn_of_origins(conn, sub, InvalidOid);
 		rose_subscription_set_identity(sub->subid, &identity);
@@ -311,6 +313,7 @@ rose_create_subscription(PG_FUNCTION_ARGS)
 	sub.no_origin = origin_arg(fcinfo, CREATE_ORIGIN, &sub);
 	sub.failover = is_given(fcinfo, CREATE_FAILOVER) && PG_GETARG_BOOL(CREATE_FAILOVER);
 	sub.count_conflicts = count_conflicts_arg(fcinfo, CREATE_COUNT_CONFLICTS, ROSE_COUNT_CONFLICTS_OFF);
+	sub.two_phase = is_given(fcinfo, CREATE_TWO_PHASE) && PG_GETARG_BOOL(CREATE_TWO_PHASE);
 	sub.streaming = is_given(fcinfo, CREATE_STREAMING) ? PG_GETARG_BOOL(CREATE_STREAMING) : true;
 	sub.tables = json_arg(fcinfo, CREATE_TABLES, NULL, rose_mapping_check);
 	sub.constants = json_arg(fcinfo, CREATE_CONSTANTS, NULL, rose_constants_check);
@@ -352,7 +355,7 @@ enum
 	ALTER_NAME, ALTER_CONNINFO, ALTER_PUBLICATIONS, ALTER_SLOT_NAME, ALTER_ENABLED,
 	ALTER_BINARY, ALTER_SYNCHRONOUS_COMMIT, ALTER_REFRESH, ALTER_COPY_DATA, ALTER_RESYNC,
 	ALTER_ACCEPT, ALTER_ON_ERROR, ALTER_SKIP_LSN, ALTER_STREAMING, ALTER_TABLES, ALTER_DURABILITY,
-	ALTER_ON_SCHEMA_CHANGE, ALTER_ORIGIN, ALTER_FAILOVER, ALTER_COUNT_CONFLICTS
+	ALTER_ON_SCHEMA_CHANGE, ALTER_ORIGIN, ALTER_FAILOVER, ALTER_COUNT_CONFLICTS, ALTER_TWO_PHASE
 };
 
 /* Tables or slots of an upstream that the subscription does not follow are none of its business. */
@@ -404,7 +407,7 @@ ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
 	if (rose_upstream_find_slot(conn, sub->slot_name, &slot))
 	{
 		/* one that was told of WAL beyond the end would pass over what is written there */
-		if (slot.usable && !slot.two_phase && slot.confirmed_lsn <= identity.wal_end)
+		if (slot.usable && (sub->two_phase || !slot.two_phase) && slot.confirmed_lsn <= identity.wal_end)
 		{
 			rose_upstream_set_failover(conn, sub);
 			return;
@@ -431,6 +434,7 @@ accept_upstream(const RoseSubscription *sub)
 		rose_sql_await_tables(rose_partitions_tables(sub->subid), ShareRowExclusiveLock);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_accept_tables(conn, rose_subscription_get(sub->subid));
+		rose_prepared_forget_all(sub->subid);
 		rose_repl_accepted_at_commit(sub->subid);
 		rose_upstream_warn_of_origins(conn, sub, InvalidOid);
 		ensure_slot(conn, sub);
@@ -565,6 +569,21 @@ change_durability(const RoseSubscription *sub)
 		rose_rewind_end_origin(sub);
 }
 
+/* A slot stays as it is, but for one that is made anew. */
+static bool
+two_phase_arg(FunctionCallInfo fcinfo, const RoseSubscription *sub)
+{
+	if (!is_given(fcinfo, ALTER_TWO_PHASE))
+		return sub->two_phase;
+	if (sub->two_phase && !PG_GETARG_BOOL(ALTER_TWO_PHASE) && !is_given(fcinfo, ALTER_ACCEPT))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot take two_phase from rose subscription \"%s\"", sub->name),
+				 errdetail("The upstream goes on to send transactions of its slot when they are prepared."),
+				 errhint("With accept => 'resync', it gets another slot, and all tables are copied again.")));
+	return PG_GETARG_BOOL(ALTER_TWO_PHASE);
+}
+
 /* What is said of the subscription itself; its connection string, its publications and its tables are something else. */
 static void
 alter_options(FunctionCallInfo fcinfo, RoseSubscription *sub)
@@ -576,6 +595,7 @@ alter_options(FunctionCallInfo fcinfo, RoseSubscription *sub)
 	sub->add_columns = on_schema_change_arg(fcinfo, ALTER_ON_SCHEMA_CHANGE, sub->add_columns);
 	sub->no_origin = origin_arg(fcinfo, ALTER_ORIGIN, sub);
 	sub->count_conflicts = count_conflicts_arg(fcinfo, ALTER_COUNT_CONFLICTS, sub->count_conflicts);
+	sub->two_phase = two_phase_arg(fcinfo, sub);
 	if (is_given(fcinfo, ALTER_STREAMING))
 		sub->streaming = PG_GETARG_BOOL(ALTER_STREAMING);
 	if (is_given(fcinfo, ALTER_FAILOVER))
@@ -638,7 +658,8 @@ rose_alter_subscription(PG_FUNCTION_ARGS)
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_resync_table(rose_subscription_get(sub->subid), PG_GETARG_OID(ALTER_RESYNC));
 	}
-	if (is_given(fcinfo, ALTER_FAILOVER) || (is_given(fcinfo, ALTER_ORIGIN) && sub->no_origin))
+	if (is_given(fcinfo, ALTER_FAILOVER) || (is_given(fcinfo, ALTER_ORIGIN) && sub->no_origin) ||
+		(is_given(fcinfo, ALTER_TWO_PHASE) && sub->two_phase))
 		tell_upstream(sub, is_given(fcinfo, ALTER_FAILOVER));
 	rose_repl_changed_at_commit(sub->subid);
 	PG_RETURN_VOID();

@@ -39,7 +39,7 @@ static void
 check_value(DefElem *def)
 {
 	if (strcmp(def->defname, "binary") == 0 || strcmp(def->defname, "streaming") == 0 ||
-		strcmp(def->defname, "failover") == 0)
+		strcmp(def->defname, "failover") == 0 || strcmp(def->defname, "two_phase") == 0)
 		(void) defGetBoolean(def);
 	else if (strcmp(def->defname, "synchronous_commit") == 0)
 		(void) set_config_option("synchronous_commit", defGetString(def), PGC_BACKEND,

@@ -30,6 +30,8 @@ sql('CREATE TABLE filled (id int PRIMARY KEY, t text) USING rose');
 sql("INSERT INTO filled SELECT g, md5(g::text) || md5((-g)::text) FROM generate_series(1, 60000) g");
 ok(until_vacuumed(1), 'a table with many new rows is vacuumed');
 is(sql("SELECT count(*) > 0 FROM rose.components('filled')"), 't', 'its rows are in runs');
+# what is counted while a table is analyzed may be forgotten
+ok($node->poll_query_until('postgres', "SELECT autoanalyze_count >= 1 FROM pg_stat_user_tables WHERE relname = 'filled'"), 'and analyzed');
 my $frozen = sql("SELECT relfrozenxid::text FROM pg_class WHERE relname = 'filled'");
 sql('UPDATE filled SET t = t || id WHERE id % 2 = 0');
 ok(until_vacuumed(2), 'so is one with many changed rows');

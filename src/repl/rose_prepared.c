@@ -1,0 +1,359 @@
+/*-------------------------------------------------------------------------
+ *
+ * rose_prepared.c
+ *	  What upstream transactions did that are prepared there, kept until they are committed.
+ *
+ * An upstream that is asked for two_phase sends a transaction when it is prepared, and COMMIT
+ * PREPARED alone if that comes behind where the stream begins.  So its messages have to survive
+ * whatever *durable* survives: they are rows of rose.subscription_prepared, in pieces that fit a
+ * page, written by the batch in which PREPARE comes.  The first one says what it is.
+ *
+ * After COMMIT PREPARED they stay until *confirmed* has passed it, for until then the stream may
+ * go back to between the two.  That is noted in the rows by the batch which applies them, so it is
+ * as true as the batch; whoever goes back behind PREPARE gets, and keeps, all of it anew.
+ *
+ * Pieces are of type rose.secret: they have rows of all published tables.
+ *
+ * Locking: as for rows of tables (README.md, "Who writes what"); written by the worker only, or when there is none.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "catalog/indexing.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/pg_lsn.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "util/rose_release.h"
+#include "util/rose_stop_point.h"
+#include "repl/rose_prepared.h"
+#include "repl/rose_subrows.h"
+
+#define TABLE_NAME	"subscription_prepared"
+
+/* Of messages, in one row: it has to fit a page. */
+#define PIECE_BYTES	7936
+
+/* Rows of committed ones are looked for so often at most. */
+#define LOOK_MS		1000
+
+enum
+{
+	PREP_SUBID = 1, PREP_XID, PREP_NUMBER, PREP_GID, PREP_LSN, PREP_TIME, PREP_NBYTES, PREP_FINISHED_LSN, PREP_DATA,
+	PREP_NATTS = PREP_DATA
+};
+
+StaticAssertDecl(PIECE_BYTES + GIDSIZE + 24 <= MaxHeapTupleSize, "a piece fits a page");
+
+/* Rows of one transaction, by the index, in the order of their numbers. */
+typedef struct PieceScan
+{
+	Relation	rel;
+	Relation	index;
+	Snapshot	snapshot;
+	SysScanDesc scan;
+} PieceScan;
+
+/* The earliest end of one that was committed; invalid: there is none.  It may be of a batch that was given up. */
+static XLogRecPtr finished = InvalidXLogRecPtr;
+static TimestampTz looked;
+
+/* ---------------------------------------------------------------------
+ * Rows
+ */
+
+/* NULL: the extension has no such table yet. */
+static Relation
+open_table(LOCKMODE mode)
+{
+	Oid			relid = rose_subrows_find(TABLE_NAME);
+	Relation	rel = OidIsValid(relid) ? table_open(relid, mode) : NULL;
+
+	if (rel != NULL && RelationGetNumberOfAttributes(rel) != PREP_NATTS)
+		rose_release_mismatch(psprintf("\"rose.%s\" has %d columns, but this version of rose works with %d",
+									   TABLE_NAME, RelationGetNumberOfAttributes(rel), PREP_NATTS));
+	return rel;
+}
+
+static Relation
+require_table(LOCKMODE mode)
+{
+	Relation	rel = open_table(mode);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"rose.%s\" does not exist", TABLE_NAME),
+				 errhint("Update the extension with ALTER EXTENSION rose UPDATE.")));
+	return rel;
+}
+
+/* Those of the first nkeys of: subscription, xid, number. */
+static void
+begin_pieces(PieceScan *ps, LOCKMODE mode, Oid subid, TransactionId xid, int number, int nkeys)
+{
+	ScanKeyData keys[3];
+	List	   *indexes;
+
+	ps->rel = require_table(mode);
+	indexes = RelationGetIndexList(ps->rel);
+	if (indexes == NIL)
+		elog(ERROR, "table \"rose.%s\" has no index", TABLE_NAME);
+	ps->index = index_open(linitial_oid(indexes), AccessShareLock);
+	ps->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyInit(&keys[0], PREP_SUBID, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(subid));
+	ScanKeyInit(&keys[1], PREP_XID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum((int64) xid));
+	ScanKeyInit(&keys[2], PREP_NUMBER, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(number));
+	ps->scan = systable_beginscan_ordered(ps->rel, ps->index, ps->snapshot, nkeys, keys);
+	list_free(indexes);
+}
+
+static HeapTuple
+next_piece(PieceScan *ps)
+{
+	return systable_getnext_ordered(ps->scan, ForwardScanDirection);
+}
+
+/* Locks of rows that were written stay. */
+static void
+end_pieces(PieceScan *ps, LOCKMODE mode)
+{
+	systable_endscan_ordered(ps->scan);
+	UnregisterSnapshot(ps->snapshot);
+	index_close(ps->index, AccessShareLock);
+	table_close(ps->rel, mode == AccessShareLock ? mode : NoLock);
+}
+
+static Datum
+value_of(const PieceScan *ps, HeapTuple tuple, int attno, bool *isnull)
+{
+	return heap_getattr(tuple, attno, RelationGetDescr(ps->rel), isnull);
+}
+
+/* ---------------------------------------------------------------------
+ * Keeping
+ */
+
+/* The first one, from 1, has what is said of the whole. */
+static void
+insert_piece(Relation rel, Oid subid, const RosePrepared *prepared, int number, const char *data, int len)
+{
+	Datum		values[PREP_NATTS];
+	bool		nulls[PREP_NATTS] = {0};
+	bool		is_first = number == 1;
+	HeapTuple	tuple;
+
+	values[PREP_SUBID - 1] = ObjectIdGetDatum(subid);
+	values[PREP_XID - 1] = Int64GetDatum((int64) prepared->xid);
+	values[PREP_NUMBER - 1] = Int32GetDatum(number);
+	values[PREP_GID - 1] = CStringGetTextDatum(prepared->gid);
+	values[PREP_LSN - 1] = LSNGetDatum(prepared->lsn);
+	values[PREP_TIME - 1] = TimestampTzGetDatum(prepared->time);
+	values[PREP_NBYTES - 1] = Int64GetDatum(prepared->nbytes);
+	nulls[PREP_GID - 1] = nulls[PREP_LSN - 1] = nulls[PREP_TIME - 1] = nulls[PREP_NBYTES - 1] = !is_first;
+	nulls[PREP_FINISHED_LSN - 1] = true;
+	values[PREP_DATA - 1] = PointerGetDatum(cstring_to_text_with_len(data, len));
+	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	CatalogTupleInsert(rel, tuple);
+}
+
+void
+rose_prepared_keep(Oid subid, const RosePrepared *prepared, RosePreparedRead read, void *arg)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "rose prepared transaction", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	int64		left = prepared->nbytes;
+	int			number = 0;
+	Relation	rel;
+
+	rose_prepared_forget(subid, prepared->xid);
+	rel = require_table(RowExclusiveLock);
+	do
+	{
+		int			len = Min(left, PIECE_BYTES);
+		char	   *data = palloc(PIECE_BYTES);
+
+		CHECK_FOR_INTERRUPTS();
+		if (len > 0)
+			read(data, len, arg);
+		insert_piece(rel, subid, prepared, ++number, data, len);
+		left -= len;
+		MemoryContextReset(context);
+	} while (left > 0);
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	ROSE_STOP_POINT("prepared-kept");
+}
+
+/* ---------------------------------------------------------------------
+ * Reading
+ */
+
+pg_noreturn static void
+report_incomplete(TransactionId xid, const char *gid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("rose.%s has not all pieces of prepared transaction \"%s\" (%u)", TABLE_NAME, gid, xid)));
+}
+
+/* What its first piece says it has; -1: it is not that transaction. */
+static int64
+bytes_of(const PieceScan *ps, HeapTuple first, const char *gid)
+{
+	bool		isnull;
+	Datum		its_gid = value_of(ps, first, PREP_GID, &isnull);
+
+	if (isnull || strcmp(TextDatumGetCString(its_gid), gid) != 0)
+		return -1;
+	return DatumGetInt64(value_of(ps, first, PREP_NBYTES, &isnull));
+}
+
+bool
+rose_prepared_fetch(Oid subid, TransactionId xid, const char *gid, RosePreparedWrite write, void *arg)
+{
+	PieceScan	ps;
+	HeapTuple	tuple;
+	int64		left = -1;
+	int			number = 0;
+
+	begin_pieces(&ps, AccessShareLock, subid, xid, 0, 2);
+	while ((tuple = next_piece(&ps)) != NULL)
+	{
+		bool		isnull;
+		struct varlena *data;
+
+		CHECK_FOR_INTERRUPTS();
+		if (++number == 1)
+			left = bytes_of(&ps, tuple, gid);
+		if (left < 0)
+			break;
+		if (DatumGetInt32(value_of(&ps, tuple, PREP_NUMBER, &isnull)) != number)
+			report_incomplete(xid, gid);
+		data = (struct varlena *) DatumGetPointer(value_of(&ps, tuple, PREP_DATA, &isnull));
+		if (isnull || VARSIZE_ANY_EXHDR(data) > left)
+			report_incomplete(xid, gid);
+		write(VARDATA_ANY(data), VARSIZE_ANY_EXHDR(data), arg);
+		left -= VARSIZE_ANY_EXHDR(data);
+	}
+	end_pieces(&ps, AccessShareLock);
+	if (left > 0)
+		report_incomplete(xid, gid);
+	return left == 0;
+}
+
+/* ---------------------------------------------------------------------
+ * The end of one
+ */
+
+void
+rose_prepared_finish(Oid subid, TransactionId xid, XLogRecPtr end_lsn)
+{
+	Datum		values[PREP_NATTS] = {0};
+	bool		nulls[PREP_NATTS] = {0};
+	bool		set[PREP_NATTS] = {0};
+	PieceScan	ps;
+	HeapTuple	tuple;
+
+	values[PREP_FINISHED_LSN - 1] = LSNGetDatum(end_lsn);
+	set[PREP_FINISHED_LSN - 1] = true;
+	begin_pieces(&ps, RowExclusiveLock, subid, xid, 1, 3);
+	if ((tuple = next_piece(&ps)) != NULL)
+		CatalogTupleUpdate(ps.rel, &tuple->t_self, heap_modify_tuple(tuple, RelationGetDescr(ps.rel), values, nulls, set));
+	end_pieces(&ps, RowExclusiveLock);
+	CommandCounterIncrement();
+	if (XLogRecPtrIsInvalid(finished) || end_lsn < finished)
+		finished = end_lsn;
+	ROSE_STOP_POINT("prepared-finished");
+}
+
+static void
+delete_pieces(Oid subid, TransactionId xid, int nkeys)
+{
+	PieceScan	ps;
+	HeapTuple	tuple;
+
+	begin_pieces(&ps, RowExclusiveLock, subid, xid, 0, nkeys);
+	while ((tuple = next_piece(&ps)) != NULL)
+		CatalogTupleDelete(ps.rel, &tuple->t_self);
+	end_pieces(&ps, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+void
+rose_prepared_forget(Oid subid, TransactionId xid)
+{
+	delete_pieces(subid, xid, 2);
+}
+
+void
+rose_prepared_forget_all(Oid subid)
+{
+	if (OidIsValid(rose_subrows_find(TABLE_NAME)))
+		delete_pieces(subid, InvalidTransactionId, 1);
+}
+
+/* Those that were committed before 'confirmed', as a list of xids; *next: the earliest end of another one. */
+static List *
+find_confirmed(Oid subid, XLogRecPtr confirmed, XLogRecPtr *next)
+{
+	RoseRowScan rs;
+	List	   *result = NIL;
+
+	*next = InvalidXLogRecPtr;
+	if (!rose_subrows_begin(&rs, TABLE_NAME, PREP_NATTS))
+		return NIL;
+	while (rose_subrows_next(&rs))
+	{
+		XLogRecPtr	lsn;
+
+		if (DatumGetObjectId(rose_subrows_value(&rs, PREP_SUBID)) != subid || rose_subrows_isnull(&rs, PREP_FINISHED_LSN))
+			continue;
+		lsn = DatumGetLSN(rose_subrows_value(&rs, PREP_FINISHED_LSN));
+		if (lsn <= confirmed)
+			result = lappend_oid(result, (Oid) DatumGetInt64(rose_subrows_value(&rs, PREP_XID)));
+		else if (XLogRecPtrIsInvalid(*next) || lsn < *next)
+			*next = lsn;
+	}
+	rose_subrows_end(&rs);
+	return result;
+}
+
+void
+rose_prepared_take_up(void)
+{
+	/* earlier than any */
+	finished = 1;
+	looked = 0;
+}
+
+bool
+rose_prepared_may_be_confirmed(XLogRecPtr confirmed, TimestampTz now)
+{
+	if (XLogRecPtrIsInvalid(finished) || confirmed < finished || !TimestampDifferenceExceeds(looked, now, LOOK_MS))
+		return false;
+	looked = now;
+	return true;
+}
+
+void
+rose_prepared_forget_confirmed(Oid subid, XLogRecPtr confirmed)
+{
+	List	   *xids = find_confirmed(subid, confirmed, &finished);
+	ListCell   *lc;
+
+	foreach(lc, xids)
+		rose_prepared_forget(subid, (TransactionId) lfirst_oid(lc));
+}
