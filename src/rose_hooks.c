@@ -97,7 +97,7 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 			IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 			bool		primary = index->indexoid == rose_primary_key_index(relation);
 
-			if (rose_rekey_is_pending(relid, index->indexoid, primary))
+			if (rose_rekey_is_pending(relid, index->indexoid, primary) || rose_index_is_of_other_text(index))
 			{
 				rel->indexlist = foreach_delete_current(rel->indexlist, cell);
 				continue;

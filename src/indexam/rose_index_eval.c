@@ -38,10 +38,10 @@
 #include "executor/executor.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "utils/builtins.h"
-#include "utils/bytea.h"
 #include "utils/datum.h"
-#include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -81,7 +81,7 @@ typedef struct IndexEval
 
 	Oid			owner;			/* of the table */
 	bool		guarded;		/* functions are to be kept from harm */
-	bool		follows_settings;	/* ... from settings that not everybody has */
+	int			follows;		/* settings that not everybody has */
 	EState	   *estate;
 	ExprContext *econtext;
 	TupleTableSlot *slot;		/* the row; columns that nobody reads are NULL */
@@ -100,29 +100,49 @@ static int	nkept = 0;
 
 /* ---- settings ---- */
 
-/*
- * Some functions of core's that count as immutable write text as the session wants it.  Who takes an entry out computes
- * it again, so all do that with the same settings, which are the defaults.
- */
-typedef struct TextSettings
+static void
+set_to_default(const char *name, const char *value)
 {
-	int			float_digits;
-	int			bytea;
-	bool		quote_all;
-} TextSettings;
-
-static TextSettings
-exchange_settings(TextSettings settings)
-{
-	TextSettings before = {extra_float_digits, bytea_output, quote_all_identifiers};
-
-	extra_float_digits = settings.float_digits;
-	bytea_output = settings.bytea;
-	quote_all_identifiers = settings.quote_all;
-	return before;
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-static const TextSettings same_for_all = {1, BYTEA_OUTPUT_HEX, false};
+/*
+ * Some functions of core's that count as immutable write text as the session wants it.  Who takes an entry out computes
+ * it again, so all do that with the same settings, which are the defaults.  Returns what end_same_text wants.
+ */
+static int
+begin_same_text(int follows)
+{
+	int			deviates = rose_index_expr_deviates(follows);
+	int			level;
+
+	if (likely(deviates == 0))
+		return 0;
+	level = NewGUCNestLevel();
+	if (deviates & ROSE_FOLLOWS_FLOAT_DIGITS)
+		set_to_default("extra_float_digits", "1");
+	if (deviates & ROSE_FOLLOWS_BYTEA_OUTPUT)
+		set_to_default("bytea_output", "hex");
+	if (deviates & ROSE_FOLLOWS_QUOTE_ALL)
+		set_to_default("quote_all_identifiers", "off");
+	return level;
+}
+
+/* If an error is raised, the end of the (sub)transaction does it. */
+static void
+end_same_text(int level)
+{
+	if (level != 0)
+		AtEOXact_GUC(false, level);
+}
+
+bool
+rose_index_is_of_other_text(const IndexOptInfo *info)
+{
+	RoseIndexExpr expr = {.columns = info->indexprs,.predicate = info->indpred};
+
+	return (expr.columns != NIL || expr.predicate != NIL) && rose_index_expr_deviates(rose_index_expr_follows(&expr)) != 0;
+}
 
 /* ---- as the owner ---- */
 
@@ -176,9 +196,23 @@ drop_eval(IndexEval *eval, bool finished)
 	MemoryContextDelete(eval->context);
 }
 
-static void
-prepare_each(IndexEval *eval, const RoseIndexExpr *expr)
+/* As the planner leaves an expression, and by which settings. */
+static Node *
+plan(IndexEval *eval, Node *node)
 {
+	Node	   *planned = (Node *) expression_planner((Expr *) node);
+	RoseIndexExpr expr = {.columns = list_make1(planned)};
+
+	eval->follows |= rose_index_expr_follows(&expr);
+	return planned;
+}
+
+/* That calls functions of constants, and takes functions in SQL apart. */
+static void
+prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
+{
+	int			level = begin_same_text(ROSE_FOLLOWS_ANY);
+	MemoryContext old = MemoryContextSwitchTo(eval->estate->es_query_cxt);
 	ListCell   *cell;
 
 	eval->expressions = palloc(list_length(expr->columns) * sizeof(Expression));
@@ -186,28 +220,13 @@ prepare_each(IndexEval *eval, const RoseIndexExpr *expr)
 	{
 		Expression *expression = &eval->expressions[eval->nexpressions++];
 
-		expression->state = ExecPrepareExpr(lfirst(cell), eval->estate);
+		expression->state = ExecInitExpr((Expr *) plan(eval, lfirst(cell)), NULL);
 		get_typlenbyval(exprType(lfirst(cell)), &expression->len, &expression->byval);
 	}
 	if (expr->predicate != NIL)
-		eval->predicate = ExecPrepareQual(expr->predicate, eval->estate);
-}
-
-/* That calls functions of constants. */
-static void
-prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
-{
-	TextSettings before = exchange_settings(same_for_all);
-
-	PG_TRY();
-	{
-		prepare_each(eval, expr);
-	}
-	PG_FINALLY();
-	{
-		(void) exchange_settings(before);
-	}
-	PG_END_TRY();
+		eval->predicate = ExecInitQual((List *) plan(eval, (Node *) expr->predicate), NULL);
+	MemoryContextSwitchTo(old);
+	end_same_text(level);
 }
 
 static void
@@ -228,7 +247,7 @@ fill_eval(IndexEval *eval, Relation index)
 	memset(eval->slot->tts_isnull, true, natts * sizeof(bool));
 	eval->depends = rose_index_expr_depends(&expr, natts);
 	eval->guarded = eval->user == ROSE_ENTRY_OF_OWNER && !rose_index_expr_is_lasting(&expr);
-	eval->follows_settings = rose_index_expr_follows_settings(&expr);
+	eval->follows = rose_index_expr_follows(&expr);
 	eval->estate = CreateExecutorState();
 	eval->econtext = CreateExprContext(eval->estate);
 	eval->econtext->ecxt_scantuple = eval->slot;
@@ -362,26 +381,12 @@ compute_as_owner(IndexEval *eval, Datum *results, bool *result_nulls)
 }
 
 static bool
-compute_as_somebody(IndexEval *eval, Datum *results, bool *result_nulls)
-{
-	return eval->guarded ? compute_as_owner(eval, results, result_nulls) : compute(eval, results, result_nulls);
-}
-
-static bool
 compute_alike(IndexEval *eval, Datum *results, bool *result_nulls)
 {
-	TextSettings before = exchange_settings(same_for_all);
-	volatile bool exists = false;
+	int			level = begin_same_text(eval->follows);
+	bool		exists = eval->guarded ? compute_as_owner(eval, results, result_nulls) : compute(eval, results, result_nulls);
 
-	PG_TRY();
-	{
-		exists = compute_as_somebody(eval, results, result_nulls);
-	}
-	PG_FINALLY();
-	{
-		(void) exchange_settings(before);
-	}
-	PG_END_TRY();
+	end_same_text(level);
 	return exists;
 }
 
@@ -400,8 +405,7 @@ evaluate(Relation index, RoseEntryUser user, const Datum *values, const bool *nu
 	eval = find_eval(index, user);
 	set_row(eval, values, nulls);
 	eval->busy_at = GetCurrentTransactionNestLevel();
-	exists = eval->follows_settings ? compute_alike(eval, results, result_nulls)
-		: compute_as_somebody(eval, results, result_nulls);
+	exists = compute_alike(eval, results, result_nulls);
 	ResetExprContext(eval->econtext);
 	eval->busy_at = 0;
 	error_context_stack = context.previous;

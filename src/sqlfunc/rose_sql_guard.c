@@ -21,6 +21,8 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
+#include "compat/rose_compat_varatt.h"
+
 PG_FUNCTION_INFO_V1(rose_secret_in);
 PG_FUNCTION_INFO_V1(rose_secret_out);
 PG_FUNCTION_INFO_V1(rose_refuse_refresh);

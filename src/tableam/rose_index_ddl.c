@@ -196,7 +196,7 @@ check_lasting(Relation rel, const char *name, HeapTuple pg_index)
 					"Expressions and WHERE clauses of unique indexes of rose tables consist of built-in functions, on built-in types, domains of them, and enums.",
 					"Store the expression in a generated column, NULL for rows that are not to be unique, and index that.");
 	/* ON CONFLICT looks for the value that the session's settings give */
-	if (rose_index_expr_follows_settings(&expr))
+	if (rose_index_expr_follows(&expr) != 0 && !IsBinaryUpgrade)
 		refuse_kind(rel, name,
 					"Text of floats, geometric values and bytea, and quote_ident(), are written as settings say, so they cannot be unique in an expression of an index.",
 					"Index the column itself, or store the expression in a generated column, and index that.");

@@ -28,6 +28,8 @@
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
+#include "utils/bytea.h"
+#include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -110,12 +112,12 @@ function_may_change(Oid function, void *context)
 	}
 }
 
-static bool
-follows_settings(Oid function, void *context)
+static int
+followed_by(Oid function)
 {
 	switch (function)
 	{
-		case F_FLOAT4OUT:		/* extra_float_digits */
+		case F_FLOAT4OUT:
 		case F_FLOAT8OUT:
 		case F_POINT_OUT:
 		case F_LSEG_OUT:
@@ -124,21 +126,57 @@ follows_settings(Oid function, void *context)
 		case F_LINE_OUT:
 		case F_POLY_OUT:
 		case F_CIRCLE_OUT:
-		case F_BYTEAOUT:		/* bytea_output */
-		case F_QUOTE_IDENT:		/* quote_all_identifiers */
-			return true;
+			return ROSE_FOLLOWS_FLOAT_DIGITS;
+		case F_BYTEAOUT:
+			return ROSE_FOLLOWS_BYTEA_OUTPUT;
+		case F_QUOTE_IDENT:
+			return ROSE_FOLLOWS_QUOTE_ALL;
 		default:
-			return false;
+			return 0;
 	}
 }
 
 static bool
-any_follows_settings(Node *node, void *context)
+add_followed(Oid function, void *context)
+{
+	*(int *) context |= followed_by(function);
+	return false;
+}
+
+/* What core writes in SQL, with casts of values of any type to text in it, which the catalog does not show. */
+static bool
+writes_any(Oid function, void *context)
+{
+	return function == F_TEXTANYCAT || function == F_ANYTEXTCAT ||
+		function == F_QUOTE_LITERAL_ANYELEMENT || function == F_QUOTE_NULLABLE_ANYELEMENT;
+}
+
+static void
+add_followed_by_text_of(List *args, int *follows)
+{
+	ListCell   *cell;
+
+	foreach(cell, args)
+	{
+		Oid			output;
+		bool		is_varlena;
+
+		getTypeOutputInfo(getBaseType(exprType(lfirst(cell))), &output, &is_varlena);
+		*follows |= followed_by(output);
+	}
+}
+
+static bool
+find_followed(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	return check_functions_in_node(node, follows_settings, context) ||
-		expression_tree_walker(node, any_follows_settings, context);
+	(void) check_functions_in_node(node, add_followed, context);
+	if (IsA(node, FuncExpr) && writes_any(((FuncExpr *) node)->funcid, NULL))
+		add_followed_by_text_of(((FuncExpr *) node)->args, context);
+	else if (IsA(node, OpExpr) && check_functions_in_node(node, writes_any, NULL))
+		add_followed_by_text_of(((OpExpr *) node)->args, context);
+	return expression_tree_walker(node, find_followed, context);
 }
 
 /*
@@ -205,8 +243,27 @@ rose_index_expr_is_lasting(const RoseIndexExpr *expr)
 	return !may_change((Node *) expr->columns, NULL) && !may_change((Node *) expr->predicate, NULL);
 }
 
-bool
-rose_index_expr_follows_settings(const RoseIndexExpr *expr)
+int
+rose_index_expr_follows(const RoseIndexExpr *expr)
 {
-	return any_follows_settings((Node *) expr->columns, NULL) || any_follows_settings((Node *) expr->predicate, NULL);
+	int			follows = 0;
+
+	(void) find_followed((Node *) expr->columns, &follows);
+	(void) find_followed((Node *) expr->predicate, &follows);
+	return follows;
+}
+
+/* All above 0 are one: the shortest text that is exact. */
+int
+rose_index_expr_deviates(int follows)
+{
+	int			result = 0;
+
+	if (extra_float_digits <= 0)
+		result |= ROSE_FOLLOWS_FLOAT_DIGITS;
+	if (bytea_output != BYTEA_OUTPUT_HEX)
+		result |= ROSE_FOLLOWS_BYTEA_OUTPUT;
+	if (quote_all_identifiers)
+		result |= ROSE_FOLLOWS_QUOTE_ALL;
+	return result & follows;
 }

@@ -43,7 +43,18 @@ extern Bitmapset *rose_index_expr_depends(const RoseIndexExpr *expr, int natts);
  */
 extern bool rose_index_expr_is_lasting(const RoseIndexExpr *expr);
 
-/* Do core's functions among them give something else with another extra_float_digits, bytea_output or quote_all_identifiers? */
-extern bool rose_index_expr_follows_settings(const RoseIndexExpr *expr);
+/*
+ * Settings that core's functions among them follow, though they count as immutable: by which of them would they give something
+ * else?  As bits; 0: by none.  Functions of users are seen only in what the planner has made of expressions.
+ */
+#define ROSE_FOLLOWS_FLOAT_DIGITS	0x01	/* extra_float_digits */
+#define ROSE_FOLLOWS_BYTEA_OUTPUT	0x02
+#define ROSE_FOLLOWS_QUOTE_ALL		0x04	/* quote_all_identifiers */
+#define ROSE_FOLLOWS_ANY			0x07
+
+extern int	rose_index_expr_follows(const RoseIndexExpr *expr);
+
+/* Those among them that the session has otherwise than by default, which is what entries are made by. */
+extern int	rose_index_expr_deviates(int follows);
 
 #endif							/* ROSE_INDEX_EXPR_H */

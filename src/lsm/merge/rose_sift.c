@@ -11,8 +11,8 @@
  * index was sifted last (of a partial index, what ANALYZE says, too).  Too small a number, for rows that have come since, has an index sifted in vain, once.  After
  * that, and if memory is too short for the table's keys, or an entry cannot be computed, the next one sifts when the index has grown by half, or
  * the table has lost a third of its versions.  One that is given up, because somebody has locked the table or wants to merge
- * the index himself, or that has met an error, is tried again after a pause; and one that has found entries of which
- * not everybody sees who has written them, when everybody does.
+ * the index himself, or that has met an error, is tried again after a pause; and one that has found entries that stay because
+ * not everybody sees who has written them, or what came after them, when everybody does.
  *
  * Locking: AccessShareLock of the table, never waited for.
  *
@@ -109,6 +109,16 @@ count_versions(RoseTree *tree, int level)
 	return n;
 }
 
+/* Has a filter more of it than the key of its table?  Types without hashes are not told apart. */
+static bool
+is_hashed(const RoseSchema *schema, int natts)
+{
+	for (int i = 0; i < Min(natts, schema->nkeys); i++)
+		if (schema->keys[i].hashable)
+			return true;
+	return false;
+}
+
 /* Can it be told by a row whether an entry is its own, today and later on? */
 static bool
 is_possible(RoseTree *index)
@@ -117,7 +127,8 @@ is_possible(RoseTree *index)
 	RoseIndexExpr expr;
 
 	if (meta == NULL || (meta->flags & ROSE_INDEX_VALIDATED) == 0 || rose_tree_is_incomplete(index) ||
-		!index->rel->rd_index->indisvalid || !index->rel->rd_index->indislive)
+		!index->rel->rd_index->indisvalid || !index->rel->rd_index->indislive ||
+		!is_hashed(index->schema, index->rel->rd_index->indnkeyatts))
 		return false;
 	if (!rose_index_expr_is_any(index->rel))
 		return true;
@@ -250,6 +261,17 @@ rose_sift_give_up(const RoseSift *sift, RoseTree *index)
 		pg_atomic_write_u64(&index->shared->sift_after, (uint64) (now + Max(pause, now - sift->began)));
 }
 
+/* Where somebody always has an old snapshot, at most half of the time is spent in reading the table. */
+static void
+wait_for_horizon(const RoseSift *sift, RoseTree *index)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	pg_atomic_write_u64(&index->shared->sift_vain, 0);
+	pg_atomic_write_u64(&index->shared->sift_after, (uint64) (now + (now - sift->began)));
+	pg_atomic_write_u64(&index->shared->sift_horizon, U64FromFullTransactionId(sift->newest));
+}
+
 void
 rose_sift_end(const RoseSift *sift, RoseTree *index)
 {
@@ -259,7 +281,7 @@ rose_sift_end(const RoseSift *sift, RoseTree *index)
 	if (sift->nleft_out > sift->nasked / SIFT_USEFUL)
 		pg_atomic_write_u64(&index->shared->sift_vain, 0);
 	else if (sift->ntoo_new > sift->nasked / SIFT_USEFUL)
-		pg_atomic_write_u64(&index->shared->sift_horizon, U64FromFullTransactionId(sift->newest));
+		wait_for_horizon(sift, index);
 	else
 		rose_sift_in_vain(sift, index);
 }
@@ -307,7 +329,13 @@ void
 rose_sift_keep(RoseSift *sift, FullTransactionId xid)
 {
 	sift->nleft_out--;
-	sift->ntoo_new++;
+	rose_sift_want_for(sift, 1, xid);
+}
+
+void
+rose_sift_want_for(RoseSift *sift, uint64 n, FullTransactionId xid)
+{
+	sift->ntoo_new += n;
 	if (FullTransactionIdPrecedes(sift->newest, xid))
 		sift->newest = xid;
 }

@@ -48,7 +48,7 @@ typedef struct RoseSift
 	uint64		nrows;			/* that have some */
 	uint64		nasked;			/* how many were asked for, and not among them, ... */
 	uint64		nleft_out;
-	uint64		ntoo_new;		/* and that stay, as not everybody sees who has written them, ... */
+	uint64		ntoo_new;		/* and that stay, or are wanted, as not everybody sees who has written what came after, ... */
 	FullTransactionId newest;	/* ... of whom this is the last one */
 	TimestampTz began;			/* when the reading did, ... */
 	uint64		nentries;		/* with so many in the index ... */
@@ -98,8 +98,9 @@ extern void rose_sift_expect(RoseSift *sift, RoseTree *index, RoseTree *table);
 extern void rose_sift_want(RoseSift *sift, const Datum *key);
 extern bool rose_sift_is_wanted(RoseSift *sift, const Datum *key);
 
-/* The entry that was asked for last is not wanted, but stays: not everybody sees xid. */
+/* The entry that was asked for last is not wanted, but stays; or n are wanted that would not be: not everybody sees xid. */
 extern void rose_sift_keep(RoseSift *sift, FullTransactionId xid);
+extern void rose_sift_want_for(RoseSift *sift, uint64 n, FullTransactionId xid);
 
 /*
  * Read on in the table for about budget_ms (0: to its end).  Set by lsm/write, which knows how entries are

@@ -78,16 +78,30 @@ first_needed(const SiftRows *rows, const RoseWalkVersion *versions, int n)
 	return first;
 }
 
+/* Would versions older than this one be needed by nobody, if everybody saw it? */
+static bool
+is_kept_for_snapshots(const SiftRows *rows, const RoseWalkVersion *version)
+{
+	return version->spilled && version->status == ROSE_XID_COMMITTED && !FullTransactionIdPrecedes(version->version.xid, rows->oldest);
+}
+
 /* Of one row, oldest first. */
 static void
 want_versions(const SiftRows *rows, const RoseWalkVersion *versions, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(rows->computed);
 	bool		any = false;
+	uint64		nkept = 0;
 
 	for (int i = first_needed(rows, versions, n); i < n; i++)
+	{
 		if (versions[i].version.op == ROSE_OP_PUT && want_entry(rows, versions[i].values, versions[i].nulls))
 			any = true;
+		if (i + 1 < n && is_kept_for_snapshots(rows, &versions[i + 1]))
+			nkept++;
+	}
+	if (nkept > 0)
+		rose_sift_want_for(rows->sift, nkept, versions[n - 1].version.xid);
 	rows->sift->nrows += any;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(rows->computed);

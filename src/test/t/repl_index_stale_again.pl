@@ -82,6 +82,27 @@ $old->run('COMMIT');
 $old->end;
 ok($replica->poll_query_until('postgres', 'SELECT ' . entries('many_s') . ' < 1.2 * 5000 + 1000'), 'they go when everybody sees them');
 
+# ---- entries of versions each of which somebody sees ----
+
+no_merge_workers($replica);
+$control->run('SELECT stop_clear()');
+my @old;
+foreach (1 .. 5)
+{
+	push @old, RoseTest::Session->new($replica);
+	$old[-1]->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM queue');
+	up('UPDATE many SET s = s + 1000000');
+	wait_for_apply($upstream, $replica);
+	down("SELECT rose.spill('many')");
+}
+$control->run("SELECT stop_at('merge-sifts', 'skip', 'worker', 0, 0)");
+merge_workers($replica, 1);
+ok($replica->poll_query_until('postgres', "SELECT stop_hits('merge-sifts') > 0"), 'snapshots between: they are looked for');
+sleep 6;
+cmp_ok(down('SELECT ' . entries('many_s')), '>', 20000, 'snapshots between: and stay');
+foreach (@old) { $_->run('COMMIT'); $_->end }
+ok($replica->poll_query_until('postgres', 'SELECT ' . entries('many_s') . ' < 1.2 * 5000 + 1000'), 'snapshots between: they go when nobody has one');
+
 # ---- one that fails ----
 
 no_merge_workers($replica);
