@@ -34,6 +34,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "compat/rose_compat_varatt.h"
 #include "util/rose_release.h"
 #include "util/rose_stop_point.h"
 #include "repl/rose_prepared.h"

@@ -4,7 +4,7 @@
 #
 # What the test tells a subscriber is told in rose's words: CREATE, ALTER and DROP
 # SUBSCRIPTION become calls of rose's functions, catalogs and views of subscriptions the
-# views of consumer.sql.  Options that rose has not (two_phase, disable_on_error) are left
+# views of consumer.sql.  One that rose has not (disable_on_error) is left
 # out.  Waiting for copies is rose.wait_for_sync; waiting for the stream is what it is,
 # what the publisher has been told, of the connection that streams.
 #
@@ -25,7 +25,7 @@ my $STRING = qr/'(?:[^']|'')*'|\$\$.*?\$\$/s;
 my $NAMES = qr/$NAME(?:\s*,\s*$NAME)*/;
 my $WITH = qr/(?:\s*WITH\s*\(([^)]*)\))?/i;
 my $END = qr/\s*(?:;|\z)/;
-my %KNOWN = map { $_ => 1 } qw(connect create_slot slot_name enabled copy_data binary synchronous_commit streaming refresh);
+my %KNOWN = map { $_ => 1 } qw(connect create_slot slot_name enabled copy_data binary synchronous_commit streaming two_phase refresh);
 
 # subscriptions whose slot was set to NONE, by name
 my %without_slot;

@@ -40,7 +40,7 @@ my $ddl = q{CREATE TABLE k (id int PRIMARY KEY, v int, doc text) A; CREATE TABLE
 	CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (600) TO (MAXVALUE) A};
 up($ddl =~ s/\bA\b//gr . '; ALTER TABLE k ALTER doc SET STORAGE EXTERNAL; ALTER TABLE c ALTER doc SET STORAGE EXTERNAL; CREATE PUBLICATION p FOR ALL TABLES');
 down($ddl =~ s/\bA\b/USING rose/gr . '; SET rose.secondary_indexes = on; CREATE INDEX ON x (v); CREATE INDEX ON p2 (left(doc, 20), v)');
-subscribe($upstream, $replica);
+subscribe($upstream, $replica, undef, $upstream->pg_version >= 15 && rare(0.5) ? 'two_phase => true' : ());
 
 sub change
 {
@@ -119,6 +119,7 @@ foreach my $round (1 .. 5)
 	}
 	crash_and_restart($replica) if $round == 3;
 	crash_and_restart($upstream) if $round == 4;
+	down(q{SELECT rose.alter_subscription('s', two_phase => true)}) if $round == 4 && $upstream->pg_version >= 15;
 	eval { $_->finish } foreach @sessions;
 	end_prepared();
 	wait_for_apply($upstream, $replica);
