@@ -31,6 +31,7 @@ my %kinds = (
 	'route-without' => \&route,
 	'state-written' => \&copy_again,
 	map({ $_ => \&large_transaction } qw(stream-kept stream-committed stream-replayed)),
+	map({ $_ => \&two_phases } qw(prepared-kept prepared-finished)),
 	map({ $_ => \&fail_and_pass } qw(table-error-stops table-error-noted table-error-passed)),
 	map({ $_ => \&verify } qw(verify-standing verify-taken)));
 
@@ -57,6 +58,7 @@ sub create
 {
 	my ($node, $upstream) = @_;
 	my $conninfo = conninfo($upstream);
+	my $two_phase = pick('true', 'false');
 
 	$upstream->safe_psql('postgres', <<'SQL');
 CREATE TABLE e_grown (id int PRIMARY KEY, n bigint, pad text);
@@ -87,8 +89,8 @@ CREATE TABLE l_const (id int PRIMARY KEY, n bigint, shard int) USING rose;
 CREATE TABLE h_shared (id int PRIMARY KEY, n bigint, shard int) USING heap;
 CREATE INDEX ON e_grown (n);
 CREATE ROLE stranger;
-SELECT rose.create_subscription('e', '$conninfo', '{pe,pm}', count_conflicts => 'certain');
-SELECT rose.create_subscription('l', '$conninfo', '{pl}', durability => 'local', constants => '{"shard": 3}', count_conflicts => 'exact');
+SELECT rose.create_subscription('e', '$conninfo', '{pe,pm}', count_conflicts => 'certain', two_phase => $two_phase);
+SELECT rose.create_subscription('l', '$conninfo', '{pl}', durability => 'local', constants => '{"shard": 3}', count_conflicts => 'exact', two_phase => true);
 SELECT rose.wait_for_sync(subname, $PostgreSQL::Test::Utils::timeout_default) FROM (VALUES ('e'), ('l')) s (subname);
 SQL
 	return;
@@ -183,6 +185,19 @@ sub large_transaction
 	} 1 .. 3;
 }
 
+# Prepared for a while, some of them large.
+sub two_phases
+{
+	my ($here, $there) = @_;
+
+	return $there . join '', map {
+		my $gid = int(rand(1_000_000_000));
+
+		"BEGIN;\nUPDATE e_grown SET n = n + 1" . pick('', ", pad = repeat(md5(id::text), 30)") . " WHERE id " . some() . ";\nUPDATE l_const SET n = n + 1 WHERE id " . some() . ";\nSAVEPOINT s;\nDELETE FROM e_grown;\nROLLBACK TO s;\n"
+		  . "PREPARE TRANSACTION '$gid';\nSELECT pg_sleep(" . pick(0, 0.1, 0.4) . ");\n" . pick('COMMIT', 'COMMIT', 'ROLLBACK') . " PREPARED '$gid';\n"
+	} 1 .. 4;
+}
+
 sub pass_over { return "SELECT rose.alter_subscription('e', skip_lsn => error_lsn) FROM rose.stat_subscription_tables WHERE subname = 'e' AND state = 'failed'" }
 sub take_back { return "UPDATE e_strict SET n = 1 WHERE n >= $too_large" }
 
@@ -212,6 +227,8 @@ sub settle
 	my ($node, $upstream) = @_;
 	my $until = time + $PostgreSQL::Test::Utils::timeout_default;
 
+	# what a session that has ended has left there
+	$upstream->safe_psql('postgres', "ROLLBACK PREPARED '$_'") foreach split /\n/, $upstream->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts');
 	$upstream->safe_psql('postgres', take_back() . "; ALTER PUBLICATION pm SET (publish = 'insert, update, delete, truncate')");
 	my $lsn = $upstream->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
 	foreach my $subscription (qw(e l))

@@ -51,7 +51,7 @@ my %no_terminate = map { $_ => 1 } qw(registry-dropping);
 # need of: the server is killed, and armed as it starts.
 my %after_start = map { $_ => 1 } qw(recover-judged recover-settled recover-replayed place-adding);
 
-my $upstream = upstream_node('autovacuum = on', 'synchronous_commit = off', "logical_decoding_work_mem = '64kB'", 'max_wal_senders = 20', 'max_replication_slots = 20');
+my $upstream = upstream_node('autovacuum = on', 'synchronous_commit = off', "logical_decoding_work_mem = '64kB'", 'max_wal_senders = 20', 'max_replication_slots = 20', 'max_prepared_transactions = 50');
 my $node = rose_node('crash', 'autovacuum = on', "rose.memtable_size = '8MB'", "rose.spill_interval = '1s'", "rose.debug_piece_size = '64kB'", 'rose.background_spill_size = 0',
 	'rose.max_merge_workers = 1',		# so that databases take turns
 	'rose.max_tables = 16',			# so that many take more memory
