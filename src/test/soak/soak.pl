@@ -23,7 +23,7 @@ my $seconds = $ENV{SOAK_SECONDS} // 3600;
 my $round_seconds = $ENV{SOAK_ROUND} // 60;
 my $kills = $ENV{SOAK_KILLS} // 0;
 my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-my $upstream = upstream_node('autovacuum = on', "logical_decoding_work_mem = '64kB'", 'max_wal_senders = 20', 'max_replication_slots = 20');
+my $upstream = upstream_node('autovacuum = on', "logical_decoding_work_mem = '64kB'", 'max_wal_senders = 20', 'max_replication_slots = 20', 'max_prepared_transactions = 10');
 my $replica = rose_node('replica', 'autovacuum = on', "rose.memtable_size = '16MB'", "rose.spill_interval = '2s'", 'rose.max_subscriptions = 4', "rose.copy_piece_size = '256kB'", "wal_retrieve_retry_interval = '500ms'", "deadlock_timeout = '100ms'", 'max_worker_processes = 20');
 my $files = $replica->basedir;
 my @wide = qw(t u p f);			# tables that all of it happens to
@@ -51,7 +51,7 @@ down("CREATE TABLE p_$_ PARTITION OF p FOR VALUES WITH (MODULUS 3, REMAINDER $_)
 up("ALTER TABLE t ALTER doc SET STORAGE EXTERNAL; ALTER TABLE f REPLICA IDENTITY FULL; INSERT INTO account SELECT g, 1000 FROM generate_series(1, 1000) g;"
 	. "CREATE PUBLICATION p FOR TABLE t, u, p, f, k, account WITH (publish_via_partition_root)");
 up("INSERT INTO $_ SELECT g, g % 9, md5(g::text) FROM generate_series(1, 1000) g") foreach qw(t p f k);
-subscribe($upstream, $replica, 'postgres', "count_conflicts => 'certain'");
+subscribe($upstream, $replica, 'postgres', "count_conflicts => 'certain'", 'two_phase => true');
 
 # --- clients
 my %scripts = (
@@ -68,8 +68,10 @@ my %scripts = (
 	  . "\\else\nUPDATE p SET a = a + 1 WHERE id BETWEEN :i AND :j; UPDATE f SET a = a + 1 WHERE id = :i; INSERT INTO f VALUES (:j, 1, 'f') ON CONFLICT (id) DO UPDATE SET a = f.a + 1;\n\\endif\n",
 	account => "\\set i random(1, 1000)\n\\set j random(1, 1000)\nBEGIN; UPDATE account SET balance = balance - 10 WHERE id = least(:i, :j); UPDATE account SET balance = balance + 10 WHERE id = greatest(:i, :j) AND :i <> :j;"
 	  . " UPDATE account SET balance = balance + 10 WHERE id = :i AND :i = :j; COMMIT;\n",
+	transfer => "\\set i random(1, 1000)\n\\set j random(1, 1000)\n\\set g random(1, 1000000000)\nBEGIN; UPDATE account SET balance = balance - 5 WHERE id = least(:i, :j); UPDATE account SET balance = balance + 5 WHERE id = greatest(:i, :j) AND :i <> :j;"
+	  . " UPDATE account SET balance = balance + 5 WHERE id = :i AND :i = :j; PREPARE TRANSACTION 'transfer :g';\nSELECT pg_sleep(0.02);\nCOMMIT PREPARED 'transfer :g';\n",
 	large => "BEGIN; INSERT INTO t SELECT g, g % 9, md5(g::text) FROM generate_series(100000, 125000) g; UPDATE t SET a = a + 1 WHERE id >= 100000; DELETE FROM t WHERE id >= 100000; COMMIT;\nTRUNCATE k;\n");
-my %rates = (t => 60, u => 30, p => 30, account => 60, large => 0.1);
+my %rates = (t => 60, u => 30, p => 30, account => 60, transfer => 5, large => 0.1);
 append_to_file("$files/$_.sql", $scripts{$_}) foreach keys %scripts;
 append_to_file("$files/reader.sql", "SELECT 1 / (sum(balance) = 1000000)::int FROM account;\nSELECT 1 / (count(*) = 1000)::int FROM account;\nSELECT count(*), sum(a) FROM t;\nSELECT a, count(*) FROM p GROUP BY a ORDER BY 2 DESC LIMIT 3;\n");
 
