@@ -19,8 +19,9 @@
  * row that goes, or is changed, it is called in a subtransaction, and no entry is found
  * if it fails.
  *
- * What is made ready is kept for the rest of the command, in TopTransactionContext, and no longer
- * than functions and roles stay what they are; a table changes between commands only.
+ * What is made ready is kept in TopTransactionContext, and no longer than functions, roles, the table and the index
+ * stay what they are; with functions of users in it for the rest of the command, as core has it, for those may depend on
+ * what a session sets between commands.
  * A function may itself change rows of the same table: then the inner evaluation has a
  * state of its own.  One that an error has left in the middle is thrown away.  Those of
  * many indexes make room for one another.
@@ -80,6 +81,7 @@ typedef struct IndexEval
 	int			busy_at;		/* nesting level of the (sub)transaction that evaluates; 0: nobody does */
 
 	Oid			owner;			/* of the table */
+	bool		lasting;		/* there are no functions of users in it */
 	bool		guarded;		/* functions are to be kept from harm */
 	int			follows;		/* settings that not everybody has */
 	EState	   *estate;
@@ -246,7 +248,8 @@ fill_eval(IndexEval *eval, Relation index)
 	RelationClose(heap);
 	memset(eval->slot->tts_isnull, true, natts * sizeof(bool));
 	eval->depends = rose_index_expr_depends(&expr, natts);
-	eval->guarded = eval->user == ROSE_ENTRY_OF_OWNER && !rose_index_expr_is_lasting(&expr);
+	eval->lasting = rose_index_expr_is_lasting(&expr);
+	eval->guarded = eval->user == ROSE_ENTRY_OF_OWNER && !eval->lasting;
 	eval->follows = rose_index_expr_follows(&expr);
 	eval->estate = CreateExecutorState();
 	eval->econtext = CreateExprContext(eval->estate);
@@ -305,7 +308,7 @@ make_eval(Relation index, RoseEntryUser user)
 	return eval;
 }
 
-/* One that nobody is in the middle of; those of earlier commands go. */
+/* One that nobody is in the middle of; those that hold no longer go. */
 static IndexEval *
 find_eval(Relation index, RoseEntryUser user)
 {
@@ -318,7 +321,7 @@ find_eval(Relation index, RoseEntryUser user)
 
 		if (eval->indexid != indexid || eval->user != user || eval->busy_at != 0)
 			continue;
-		if (!eval->stale && eval->userid == GetUserId() && eval->cid == GetCurrentCommandId(false))
+		if (!eval->stale && eval->userid == GetUserId() && (eval->lasting || eval->cid == GetCurrentCommandId(false)))
 			return eval;
 		drop_eval(eval, true);
 	}
@@ -505,6 +508,21 @@ on_catalog_change(Datum arg, int cache, uint32 hash)
 		dlist_container(IndexEval, node, iter.cur)->stale = true;
 }
 
+/* A table, or an index; or (invalid) any. */
+static void
+on_relation_change(Datum arg, Oid relid)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &kept)
+	{
+		IndexEval  *eval = dlist_container(IndexEval, node, iter.cur);
+
+		if (!OidIsValid(relid) || eval->indexid == relid || eval->heapid == relid)
+			eval->stale = true;
+	}
+}
+
 static void
 on_transaction_event(XactEvent event, void *arg)
 {
@@ -553,6 +571,7 @@ rose_index_eval_define_callbacks(void)
 	rose_entry_eval_hook = index_eval;
 	RegisterXactCallback(on_transaction_event, NULL);
 	RegisterSubXactCallback(on_subtransaction_event, NULL);
+	CacheRegisterRelcacheCallback(on_relation_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(PROCOID, on_catalog_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHOID, on_catalog_change, (Datum) 0);
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, on_catalog_change, (Datum) 0);
