@@ -320,11 +320,11 @@ REVOKE ALL ON rose.subscription_piece FROM PUBLIC;
 CREATE MATERIALIZED VIEW rose.subscription_prepared (
 	subid,
 	xid,								-- of the upstream
-	number,								-- of the piece, from 1; the first one has what is said of the whole:
+	number,								-- of the piece, from 1; the first one has what is said of the whole; or (0) the slot, of no transaction:
 	gid,
 	prepare_lsn,
 	prepare_time,
-	nbytes,
+	nbytes,								-- -1: it came to another consumer of the slot
 	finished_lsn,						-- its changes are applied up to there; NULL: it is prepared
 	data								-- messages of the upstream
 ) USING heap AS
@@ -339,7 +339,7 @@ CREATE VIEW rose.stat_subscription_prepared AS
 SELECT s.subid, s.subname, p.gid, p.xid, p.prepare_lsn, p.prepare_time, p.nbytes AS bytes
 FROM rose.subscription s
 JOIN rose.subscription_prepared p USING (subid)
-WHERE p.number OPERATOR(pg_catalog.=) 1 AND p.finished_lsn IS NULL
+WHERE p.number OPERATOR(pg_catalog.=) 1 AND p.finished_lsn IS NULL AND p.nbytes OPERATOR(pg_catalog.>=) 0
 AND s.dbid OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database());
 COMMENT ON VIEW rose.stat_subscription_prepared IS 'transactions that are prepared upstream, and here until they are committed there';
 GRANT SELECT ON rose.stat_subscription_prepared TO PUBLIC;

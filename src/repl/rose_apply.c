@@ -480,15 +480,17 @@ static void
 apply_prepare(StringInfo s)
 {
 	LogicalRepPreparedTxnData prepare;
+	bool		whole = rose_apply.blame.command == LOGICAL_REP_MSG_PREPARE;
 
-	if (rose_apply.blame.command == LOGICAL_REP_MSG_PREPARE)
+	if (whole)
 		logicalrep_read_prepare(s, &prepare);
 	else
 		logicalrep_read_stream_prepare(s, &prepare);
 	require_time(prepare.prepare_time);
 	rose_apply.remote.commit_lsn = prepare.prepare_lsn;
 	rose_batch_ensure();
-	rose_streamed_keep_prepared(&prepare);
+	/* of one that has only locked rows, 18 sends nothing but that; and releases before it nothing at all */
+	rose_streamed_keep_prepared(&prepare, whole);
 	rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, prepare.end_lsn);
 }
 
@@ -507,10 +509,21 @@ require_nothing_missed(const LogicalRepCommitPreparedTxnData *commit)
 
 		if (!rose_subscription_table_waits(table) && table->sync_lsn <= commit->commit_lsn)
 			rose_repl_block(ROSE_BLOCKED_SLOT_TWO_PHASE,
-							psprintf("the upstream has committed prepared transaction \"%s\" at %X/%X, of which it has sent nothing to this subscription",
-									 commit->gid, LSN_FORMAT_ARGS(commit->commit_lsn)),
+							psprintf("the upstream has committed prepared transaction \"%s\" at %X/%X, which came to another consumer of replication slot \"%s\"",
+									 commit->gid, LSN_FORMAT_ARGS(commit->commit_lsn), rose_apply.sub->slot_name),
 							"Have all tables copied again with rose.alter_subscription(..., accept => 'resync').");
 	}
+}
+
+/* Nothing is kept of it: it is empty, or nobody will send it. */
+static void
+pass_prepared(const LogicalRepCommitPreparedTxnData *commit, bool elsewhere)
+{
+	if (elsewhere || commit->commit_lsn <= rose_apply.start.elsewhere_lsn)
+		require_nothing_missed(commit);
+	if (elsewhere)
+		rose_prepared_forget(rose_apply.sub->subid, commit->xid);
+	end_remote(commit->end_lsn);
 }
 
 /* What is kept of it comes now, as if it was streamed (rose_apply_replay). */
@@ -518,6 +531,7 @@ static void
 apply_commit_prepared(StringInfo s)
 {
 	LogicalRepCommitPreparedTxnData commit;
+	RosePreparedFound found;
 
 	logicalrep_read_commit_prepared(s, &commit);
 	begin_remote(commit.commit_lsn, commit.xid, commit.commit_time);
@@ -526,14 +540,14 @@ apply_commit_prepared(StringInfo s)
 	if (rose_apply.remote.passing)
 	{
 		/* it has been applied, but may have been kept anew just now */
+		rose_streamed_end_prepared(commit.xid);
 		rose_prepared_finish(rose_apply.sub->subid, commit.xid, commit.end_lsn);
 		end_remote(commit.end_lsn);
+		return;
 	}
-	else if (!rose_streamed_begin_prepared(&commit))
-	{
-		require_nothing_missed(&commit);
-		end_remote(commit.end_lsn);
-	}
+	found = rose_streamed_begin_prepared(&commit);
+	if (found != ROSE_PREPARED_KEPT)
+		pass_prepared(&commit, found == ROSE_PREPARED_ELSEWHERE);
 	else if (rose_apply_can_be_cut() && rose_streamed_should_be_alone())
 		cut_before(commit.commit_lsn);
 }
@@ -547,6 +561,7 @@ apply_rollback_prepared(StringInfo s)
 	logicalrep_read_rollback_prepared(s, &rollback);
 	rose_apply.remote.commit_lsn = rollback.rollback_end_lsn;
 	rose_batch_ensure();
+	rose_streamed_end_prepared(rollback.xid);
 	rose_prepared_forget(rose_apply.sub->subid, rollback.xid);
 	rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, rollback.rollback_end_lsn);
 }

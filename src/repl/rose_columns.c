@@ -108,6 +108,22 @@ rose_columns_equal(const RoseColumnMap *a, const RoseColumnMap *b)
 	return true;
 }
 
+bool
+rose_columns_only_lacks(const RoseColumnMap *map, const RoseColumnMap *other)
+{
+	if (map->n != other->n)
+		return false;
+	for (int i = 0; i < map->n; i++)
+	{
+		int			j = find_local(other, map->attnums[i]);
+
+		if (j < 0 || (map->remote_attnums[i] != other->remote_attnums[j] && map->remote_attnums[i] != -other->remote_attnums[j]) ||
+			map->remote_attnums[i] > other->remote_attnums[j])
+			return false;
+	}
+	return true;
+}
+
 /* ---------------------------------------------------------------------
  * The upstream's numbers
  */

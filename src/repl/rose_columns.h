@@ -52,4 +52,7 @@ extern RoseColumnMap *rose_columns_form(const RoseColumnMap *before,
 										const int16 *local_of);
 extern bool rose_columns_equal(const RoseColumnMap *a, const RoseColumnMap *b);
 
+/* Is map the other one, but that columns which that one has published are not? */
+extern bool rose_columns_only_lacks(const RoseColumnMap *map, const RoseColumnMap *other);
+
 #endif							/* ROSE_COLUMNS_H */

@@ -12,6 +12,11 @@
  * go back to between the two.  That is noted in the rows by the batch which applies them, so it is
  * as true as the batch; whoever goes back behind PREPARE gets, and keeps, all of it anew.
  *
+ * A transaction of which nothing came may be one that has only locked rows: then the upstream
+ * sends no PREPARE at all, or an empty one.  Or its slot has had another consumer, to whom it came.
+ * So when a slot is taken over that is of this kind already, what is prepared then is noted, as
+ * rows without pieces, and up to where the upstream's WAL is: a row of its own, of no transaction and number 0.
+ *
  * Pieces are of type rose.secret: they have rows of all published tables.
  *
  * Locking: as for rows of tables (README.md, "Who writes what"); written by the worker only, or when there is none.
@@ -151,7 +156,7 @@ insert_piece(Relation rel, Oid subid, const RosePrepared *prepared, int number, 
 {
 	Datum		values[PREP_NATTS];
 	bool		nulls[PREP_NATTS] = {0};
-	bool		is_first = number == 1;
+	bool		is_first = number <= 1;
 	HeapTuple	tuple;
 
 	values[PREP_SUBID - 1] = ObjectIdGetDatum(subid);
@@ -161,7 +166,8 @@ insert_piece(Relation rel, Oid subid, const RosePrepared *prepared, int number, 
 	values[PREP_LSN - 1] = LSNGetDatum(prepared->lsn);
 	values[PREP_TIME - 1] = TimestampTzGetDatum(prepared->time);
 	values[PREP_NBYTES - 1] = Int64GetDatum(prepared->nbytes);
-	nulls[PREP_GID - 1] = nulls[PREP_LSN - 1] = nulls[PREP_TIME - 1] = nulls[PREP_NBYTES - 1] = !is_first;
+	nulls[PREP_GID - 1] = nulls[PREP_TIME - 1] = nulls[PREP_NBYTES - 1] = !is_first;
+	nulls[PREP_LSN - 1] = !is_first || XLogRecPtrIsInvalid(prepared->lsn);
 	nulls[PREP_FINISHED_LSN - 1] = true;
 	values[PREP_DATA - 1] = PointerGetDatum(cstring_to_text_with_len(data, len));
 	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
@@ -210,24 +216,26 @@ report_incomplete(TransactionId xid, const char *gid)
 			 errmsg("rose.%s has not all pieces of prepared transaction \"%s\" (%u)", TABLE_NAME, gid, xid)));
 }
 
-/* What its first piece says it has; -1: it is not that transaction. */
-static int64
-bytes_of(const PieceScan *ps, HeapTuple first, const char *gid)
+/* Is it that transaction?  *nbytes: what its first piece says it has. */
+static bool
+is_of_gid(const PieceScan *ps, HeapTuple first, const char *gid, int64 *nbytes)
 {
 	bool		isnull;
 	Datum		its_gid = value_of(ps, first, PREP_GID, &isnull);
 
 	if (isnull || strcmp(TextDatumGetCString(its_gid), gid) != 0)
-		return -1;
-	return DatumGetInt64(value_of(ps, first, PREP_NBYTES, &isnull));
+		return false;
+	*nbytes = DatumGetInt64(value_of(ps, first, PREP_NBYTES, &isnull));
+	return true;
 }
 
-bool
+RosePreparedFound
 rose_prepared_fetch(Oid subid, TransactionId xid, const char *gid, RosePreparedWrite write, void *arg)
 {
 	PieceScan	ps;
 	HeapTuple	tuple;
-	int64		left = -1;
+	RosePreparedFound result = ROSE_PREPARED_NONE;
+	int64		left = 0;
 	int			number = 0;
 
 	begin_pieces(&ps, AccessShareLock, subid, xid, 0, 2);
@@ -238,8 +246,12 @@ rose_prepared_fetch(Oid subid, TransactionId xid, const char *gid, RosePreparedW
 
 		CHECK_FOR_INTERRUPTS();
 		if (++number == 1)
-			left = bytes_of(&ps, tuple, gid);
-		if (left < 0)
+		{
+			if (!is_of_gid(&ps, tuple, gid, &left))
+				break;
+			result = left < 0 ? ROSE_PREPARED_ELSEWHERE : ROSE_PREPARED_KEPT;
+		}
+		if (result == ROSE_PREPARED_ELSEWHERE)
 			break;
 		if (DatumGetInt32(value_of(&ps, tuple, PREP_NUMBER, &isnull)) != number)
 			report_incomplete(xid, gid);
@@ -252,7 +264,66 @@ rose_prepared_fetch(Oid subid, TransactionId xid, const char *gid, RosePreparedW
 	end_pieces(&ps, AccessShareLock);
 	if (left > 0)
 		report_incomplete(xid, gid);
-	return left == 0;
+	return result;
+}
+
+/* ---------------------------------------------------------------------
+ * Slots that had another consumer
+ */
+
+bool
+rose_prepared_has_taken_over(Oid subid, const char *slot, XLogRecPtr *lsn)
+{
+	PieceScan	ps;
+	HeapTuple	tuple;
+	bool		result = false;
+
+	begin_pieces(&ps, AccessShareLock, subid, InvalidTransactionId, 0, 3);
+	if ((tuple = next_piece(&ps)) != NULL)
+	{
+		bool		isnull;
+		Datum		value;
+		int64		unused;
+
+		result = is_of_gid(&ps, tuple, slot, &unused);
+		value = value_of(&ps, tuple, PREP_LSN, &isnull);
+		*lsn = isnull ? InvalidXLogRecPtr : DatumGetLSN(value);
+	}
+	end_pieces(&ps, AccessShareLock);
+	return result;
+}
+
+static bool
+is_kept(Oid subid, TransactionId xid)
+{
+	PieceScan	ps;
+	bool		result;
+
+	begin_pieces(&ps, AccessShareLock, subid, xid, 1, 3);
+	result = next_piece(&ps) != NULL;
+	end_pieces(&ps, AccessShareLock);
+	return result;
+}
+
+void
+rose_prepared_take_over(Oid subid, const char *slot, XLogRecPtr lsn, List *elsewhere)
+{
+	RosePrepared the_slot = {.xid = InvalidTransactionId,.gid = slot,.lsn = lsn,.nbytes = -1};
+	Relation	rel;
+	ListCell   *lc;
+
+	rose_prepared_forget(subid, InvalidTransactionId);
+	rel = require_table(RowExclusiveLock);
+	insert_piece(rel, subid, &the_slot, 0, "", 0);
+	foreach(lc, elsewhere)
+	{
+		RosePrepared *prepared = lfirst(lc);
+
+		if (!is_kept(subid, prepared->xid))
+			insert_piece(rel, subid, prepared, 1, "", 0);
+	}
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
 }
 
 /* ---------------------------------------------------------------------

@@ -425,7 +425,8 @@ keep_columns(RoseSubscriptionTable *table, const RoseUpstreamColumns *remote, co
 	MemoryContextSwitchTo(old);
 	if (table->columns != NULL)
 	{
-		if (rose_columns_equal(map, table->columns))
+		/* what was kept for long may know fewer columns than what came meanwhile */
+		if (rose_columns_equal(map, table->columns) || (rose_streamed_is_prepared() && rose_columns_only_lacks(map, table->columns)))
 			return true;
 		if (rose_apply_can_be_cut())
 			return false;

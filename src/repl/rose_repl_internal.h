@@ -23,6 +23,7 @@
 #include "repl/rose_columns.h"
 #include "repl/rose_copies.h"
 #include "repl/rose_defaults.h"
+#include "repl/rose_prepared.h"
 #include "repl/rose_realtime.h"
 #include "repl/rose_repl.h"
 #include "repl/rose_repl_shared.h"
@@ -82,6 +83,12 @@ extern void rose_upstream_feedback(struct WalReceiverConn *conn, XLogRecPtr rece
 
 /* A command without a result. */
 extern void rose_upstream_command(struct WalReceiverConn *conn, const char *command);
+
+/*
+ * A stream is to begin that gets what is prepared.  Notes what may have come to another consumer of its slot, once for each slot; of
+ * commits up to the position that it returns, that is not known.  REQUIRES: a transaction.
+ */
+extern XLogRecPtr rose_upstream_take_over_prepared(struct WalReceiverConn *conn, const RoseSubscription *sub);
 
 /* End of the upstream's WAL, or invalid if the connection failed. */
 extern XLogRecPtr rose_upstream_wal_end(struct WalReceiverConn *conn);
@@ -336,6 +343,7 @@ typedef struct RoseApplyStart
 	XLogRecPtr	lsn;			/* what commits before it was applied */
 	RoseUpstreamCommit expected;	/* must come first; invalid: it has, or need not */
 	uint32		publications;	/* hash of their names, and of the origins that were asked for */
+	XLogRecPtr	elsewhere_lsn;	/* prepared transactions that commit up to there may have come to somebody else */
 } RoseApplyStart;
 
 /* rose_epoch.c and rose_flight.c. */
@@ -471,7 +479,7 @@ extern RoseApplyResult rose_truncated_apply(StringInfo s);
  * after the last one; the end of its commit record.
  *
  * keep_prepared: it was prepared, and is in the catalog with the batch.  begin_prepared: one that is there is committed, and
- * comes now, as above; false: it is not there.  is_prepared: such a one is replayed; end_lsn: of
+ * comes now, as above, if it is there.  end_prepared: it was rolled back, or was applied before.  is_prepared: such a one is replayed; end_lsn: of
  * its commit record.  The first two REQUIRE an open batch.
  */
 typedef const LogicalRepRelation *(*RoseStreamedDescribed) (LogicalRepRelId remoteid);
@@ -483,8 +491,9 @@ extern void rose_streamed_begin_replay(TransactionId xid, const LogicalRepCommit
 extern bool rose_streamed_is_replayed(void);
 extern bool rose_streamed_should_be_alone(void);
 extern bool rose_streamed_next(StringInfo out);
-extern void rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare);
-extern bool rose_streamed_begin_prepared(const LogicalRepCommitPreparedTxnData *commit);
+extern void rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare, bool may_be_empty);
+extern RosePreparedFound rose_streamed_begin_prepared(const LogicalRepCommitPreparedTxnData *commit);
+extern void rose_streamed_end_prepared(TransactionId xid);
 extern bool rose_streamed_is_prepared(void);
 extern XLogRecPtr rose_streamed_end_lsn(void);
 extern XLogRecPtr rose_streamed_end_replay(void);

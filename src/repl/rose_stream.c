@@ -701,6 +701,12 @@ begin_stream(Stream *stream)
 	progress->upstream_lsn = stream->heard_lsn;
 	rose_apply.batch.reached_lsn = progress->applied_lsn;
 	rose_apply.batch.reached = progress->last_commit;
+	if (rose_apply.sub->two_phase)
+	{
+		rose_repl_local_begin();
+		rose_apply.start.elsewhere_lsn = rose_upstream_take_over_prepared(stream->conn, rose_apply.sub);
+		rose_repl_local_commit();
+	}
 	rose_upstream_start(stream->conn, rose_apply.sub,
 						XLogRecPtrIsInvalid(rose_apply.start.expected.lsn) ? progress->applied_lsn :
 						rose_apply.start.expected.lsn, rose_apply.format.binary);

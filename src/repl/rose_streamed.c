@@ -78,8 +78,16 @@ typedef struct Streamed
 	HTAB	   *described;		/* ... tables that are described in the file: of LogicalRepRelId */
 } Streamed;
 
+/* A transaction that has been prepared, and came on this connection. */
+typedef struct Come
+{
+	TransactionId xid;			/* hash key */
+	XLogRecPtr	lsn;			/* of PREPARE */
+} Come;
+
 static MemoryContext streamed_context = NULL;
 static HTAB *streams = NULL;
+static HTAB *come = NULL;
 static Streamed *receiving = NULL;	/* a block of it has begun */
 
 /* The transaction that has committed, and is read from its file. */
@@ -134,6 +142,7 @@ rose_streamed_forget(void)
 											 ALLOCSET_DEFAULT_SIZES);
 	streams = create_hash("rose streamed transactions", streamed_context,
 						  sizeof(TransactionId), sizeof(Streamed));
+	come = create_hash("rose prepared transactions", streamed_context, sizeof(TransactionId), sizeof(Come));
 	receiving = NULL;
 	memset(&replay, 0, sizeof(replay));
 	rose_apply.progress.streams = 0;
@@ -395,6 +404,26 @@ breathe(void)
 		rose_apply.keep_alive();
 }
 
+/*
+ * One that was prepared before the position at which the upstream was first asked, but behind the one at which this
+ * connection began, is sent twice: at PREPARE, and once more, without its changes, when it is committed.
+ */
+static bool
+has_come(const LogicalRepPreparedTxnData *prepare)
+{
+	const Come *found = hash_search(come, &prepare->xid, HASH_FIND, NULL);
+
+	return found != NULL && found->lsn == prepare->prepare_lsn;
+}
+
+static void
+note_come(const LogicalRepPreparedTxnData *prepare)
+{
+	Come	   *entry = hash_search(come, &prepare->xid, HASH_ENTER, NULL);
+
+	entry->lsn = prepare->prepare_lsn;
+}
+
 static void
 read_kept(void *data, int len, void *arg)
 {
@@ -408,20 +437,37 @@ read_kept(void *data, int len, void *arg)
 }
 
 void
-rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare)
+rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare, bool may_be_empty)
 {
 	Streamed   *stream = hash_search(streams, &prepare->xid, HASH_FIND, NULL);
 	RosePrepared kept = {.xid = prepare->xid,.gid = prepare->gid,.lsn = prepare->prepare_lsn,.time = prepare->prepare_time};
+	bool		again = has_come(prepare);
 
-	if (stream == NULL || (receiving != NULL && receiving != stream))
+	if ((stream == NULL && !again && !may_be_empty) || (receiving != NULL && receiving != stream))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("the upstream prepared transaction %u without having sent it", prepare->xid)));
-	seek(stream, 0);
-	kept.nbytes = stream->nbytes;
-	rose_prepared_keep(rose_apply.sub->subid, &kept, read_kept, stream);
+	if (stream != NULL)
+	{
+		seek(stream, 0);
+		kept.nbytes = stream->nbytes;
+	}
+	if (!again)
+		rose_prepared_keep(rose_apply.sub->subid, &kept, read_kept, stream);
 	receiving = NULL;
-	close_stream(stream);
+	if (stream != NULL)
+		close_stream(stream);
+	note_come(prepare);
+}
+
+void
+rose_streamed_end_prepared(TransactionId xid)
+{
+	Streamed   *stream = hash_search(streams, &xid, HASH_FIND, NULL);
+
+	(void) hash_search(come, &xid, HASH_REMOVE, NULL);
+	if (stream != NULL && stream != receiving)
+		close_stream(stream);
 }
 
 static void
@@ -431,20 +477,23 @@ write_kept(const void *data, int len, void *arg)
 	breathe();
 }
 
-bool
+RosePreparedFound
 rose_streamed_begin_prepared(const LogicalRepCommitPreparedTxnData *commit)
 {
 	Streamed   *stream = open_stream(commit->xid);
 	LogicalRepCommitData as_commit = {.commit_lsn = commit->commit_lsn,.end_lsn = commit->end_lsn,.committime = commit->commit_time};
 
-	if (!rose_prepared_fetch(rose_apply.sub->subid, commit->xid, commit->gid, write_kept, stream))
+	RosePreparedFound found = rose_prepared_fetch(rose_apply.sub->subid, commit->xid, commit->gid, write_kept, stream);
+
+	(void) hash_search(come, &commit->xid, HASH_REMOVE, NULL);
+	if (found != ROSE_PREPARED_KEPT)
 	{
 		close_stream(stream);
-		return false;
+		return found;
 	}
 	rose_streamed_begin_replay(commit->xid, &as_commit);
 	replay.prepared = true;
-	return true;
+	return found;
 }
 
 /* What is part of a block, but of no use here, or anywhere. */

@@ -475,3 +475,56 @@ rose_upstream_identity_check_copied(WalReceiverConn *conn)
 	lock_identity();
 	require_same(rose_subscription_get(rose_apply.sub->subid), &identity);
 }
+
+/* ---------------------------------------------------------------------
+ * What a slot has sent to somebody else
+ */
+
+/* What is prepared in the upstream's database just now, as a list of RosePrepared. */
+static List *
+list_prepared(WalReceiverConn *conn)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rose_upstream_strings(conn,
+									  "SELECT p.transaction::pg_catalog.text OPERATOR(pg_catalog.||) ' ' OPERATOR(pg_catalog.||) p.gid"
+									  " FROM pg_catalog.pg_prepared_xacts p"
+									  " WHERE p.database OPERATOR(pg_catalog.=) pg_catalog.current_database()",
+									  "ask which transactions are prepared"))
+	{
+		RosePrepared *prepared = palloc0(sizeof(RosePrepared));
+		char	   *gid;
+
+		prepared->xid = (TransactionId) strtoul(lfirst(lc), &gid, 10);
+		prepared->gid = gid + 1;
+		prepared->time = GetCurrentTimestamp();
+		prepared->nbytes = -1;
+		result = lappend(result, prepared);
+	}
+	return result;
+}
+
+XLogRecPtr
+rose_upstream_take_over_prepared(WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	RoseUpstreamSlot slot;
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+	List	   *elsewhere = NIL;
+
+	if (rose_prepared_has_taken_over(sub->subid, sub->slot_name, &lsn))
+		return lsn;
+	if (rose_upstream_find_slot(conn, sub->slot_name, &slot) && slot.two_phase)
+	{
+		/* what is committed in between is before the position, and what is prepared comes */
+		elsewhere = list_prepared(conn);
+		lsn = rose_upstream_wal_end(conn);
+		if (XLogRecPtrIsInvalid(lsn))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("could not ask the upstream for the end of its WAL")));
+	}
+	rose_prepared_take_over(sub->subid, sub->slot_name, lsn, elsewhere);
+	ForceSyncCommit();
+	return lsn;
+}

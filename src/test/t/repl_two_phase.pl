@@ -24,7 +24,7 @@ sub nothing_left
 {
 	up('SELECT pg_log_standby_snapshot()') if up(q{SELECT count(*) FROM pg_proc WHERE proname = 'pg_log_standby_snapshot'});
 	down(q{SELECT rose.spill('other')});
-	until_down('SELECT count(*) = 0 FROM rose.subscription_prepared');
+	until_down('SELECT count(*) = 0 FROM rose.subscription_prepared WHERE number > 0');
 	return pass("$_[0]: nothing is left of them");
 }
 
@@ -178,7 +178,7 @@ streams();
 down("SELECT rose.wait_for_sync('s', $PostgreSQL::Test::Utils::timeout_default)");
 is(slot('two_phase'), 'f', 'with accept another slot is made');
 equal('copied anew');
-is(down('SELECT count(*) FROM rose.subscription_prepared'), 0, 'nothing is kept any more');
+is(down('SELECT count(*) FROM rose.subscription_prepared WHERE number > 0'), 0, 'nothing is kept any more');
 
 # ---- a slot whose prepared transaction somebody else has got ----
 down("SELECT rose.drop_subscription('s')");
@@ -191,7 +191,7 @@ down(create('create_slot => false', 'copy_data => false', 'two_phase => true'));
 streams();
 up("COMMIT PREPARED 'lost'");
 until_down("SELECT state = 'blocked' AND blocked_reason = 'slot_two_phase' FROM rose.stat_subscription");
-like(down('SELECT last_error FROM rose.stat_subscription'), qr/committed prepared transaction "lost" at .*accept => 'resync'/s, 'that is an error');
+like(down('SELECT last_error FROM rose.stat_subscription'), qr/committed prepared transaction "lost" at .*another consumer.*accept => 'resync'/s, 'that is an error');
 alter(q{accept => 'resync'});
 streams();
 down("SELECT rose.wait_for_sync('s', $PostgreSQL::Test::Utils::timeout_default)");
@@ -209,5 +209,5 @@ up(q{INSERT INTO other SELECT max(id) + 1, 'between' FROM other});
 wait_for_apply($upstream, $replica);
 is(kept(), 'dropped', 'one is kept');
 down("SELECT rose.drop_subscription('s')");
-is(down('SELECT count(*) FROM rose.subscription_prepared'), 0, 'dropped with the subscription');
+is(down('SELECT count(*) FROM rose.subscription_prepared WHERE number > 0'), 0, 'dropped with the subscription');
 done_testing();
