@@ -70,8 +70,18 @@ typedef struct PieceScan
 	SysScanDesc scan;
 } PieceScan;
 
-/* The earliest end of one that was committed; invalid: there is none.  It may be of a batch that was given up. */
-static XLogRecPtr finished = InvalidXLogRecPtr;
+/* One whose changes are applied, or were, in a batch that was given up: then they are again before that is confirmed. */
+typedef struct Finished
+{
+	TransactionId xid;
+	XLogRecPtr	lsn;			/* its end */
+} Finished;
+
+/* This worker's, and those that it has found when it began: so nobody has to read large ones that are prepared to find them. */
+static Finished *finished = NULL;
+static int	nfinished = 0;
+static int	maxfinished = 0;
+static bool found_finished;
 static TimestampTz looked;
 
 /* ---------------------------------------------------------------------
@@ -330,6 +340,19 @@ rose_prepared_take_over(Oid subid, const char *slot, XLogRecPtr lsn, List *elsew
  * The end of one
  */
 
+static void
+add_finished(TransactionId xid, XLogRecPtr lsn)
+{
+	if (nfinished == maxfinished)
+	{
+		maxfinished = Max(maxfinished * 2, 64);
+		finished = finished == NULL ? MemoryContextAlloc(TopMemoryContext, sizeof(Finished) * maxfinished) :
+			repalloc_huge(finished, sizeof(Finished) * maxfinished);
+	}
+	finished[nfinished].xid = xid;
+	finished[nfinished++].lsn = lsn;
+}
+
 void
 rose_prepared_finish(Oid subid, TransactionId xid, XLogRecPtr end_lsn)
 {
@@ -346,8 +369,7 @@ rose_prepared_finish(Oid subid, TransactionId xid, XLogRecPtr end_lsn)
 		CatalogTupleUpdate(ps.rel, &tuple->t_self, heap_modify_tuple(tuple, RelationGetDescr(ps.rel), values, nulls, set));
 	end_pieces(&ps, RowExclusiveLock);
 	CommandCounterIncrement();
-	if (XLogRecPtrIsInvalid(finished) || end_lsn < finished)
-		finished = end_lsn;
+	add_finished(xid, end_lsn);
 	ROSE_STOP_POINT("prepared-finished");
 }
 
@@ -377,44 +399,33 @@ rose_prepared_forget_all(Oid subid)
 		delete_pieces(subid, InvalidTransactionId, 1);
 }
 
-/* Those that were committed before 'confirmed', as a list of xids; *next: the earliest end of another one. */
-static List *
-find_confirmed(Oid subid, XLogRecPtr confirmed, XLogRecPtr *next)
+/* Those that workers before this one have left. */
+static void
+find_finished(Oid subid)
 {
 	RoseRowScan rs;
-	List	   *result = NIL;
 
-	*next = InvalidXLogRecPtr;
 	if (!rose_subrows_begin(&rs, TABLE_NAME, PREP_NATTS))
-		return NIL;
+		return;
 	while (rose_subrows_next(&rs))
-	{
-		XLogRecPtr	lsn;
-
-		if (DatumGetObjectId(rose_subrows_value(&rs, PREP_SUBID)) != subid || rose_subrows_isnull(&rs, PREP_FINISHED_LSN))
-			continue;
-		lsn = DatumGetLSN(rose_subrows_value(&rs, PREP_FINISHED_LSN));
-		if (lsn <= confirmed)
-			result = lappend_oid(result, (Oid) DatumGetInt64(rose_subrows_value(&rs, PREP_XID)));
-		else if (XLogRecPtrIsInvalid(*next) || lsn < *next)
-			*next = lsn;
-	}
+		if (DatumGetObjectId(rose_subrows_value(&rs, PREP_SUBID)) == subid && !rose_subrows_isnull(&rs, PREP_FINISHED_LSN))
+			add_finished((TransactionId) DatumGetInt64(rose_subrows_value(&rs, PREP_XID)),
+						 DatumGetLSN(rose_subrows_value(&rs, PREP_FINISHED_LSN)));
 	rose_subrows_end(&rs);
-	return result;
 }
 
 void
 rose_prepared_take_up(void)
 {
-	/* earlier than any */
-	finished = 1;
+	nfinished = 0;
+	found_finished = false;
 	looked = 0;
 }
 
 bool
-rose_prepared_may_be_confirmed(XLogRecPtr confirmed, TimestampTz now)
+rose_prepared_may_be_confirmed(TimestampTz now)
 {
-	if (XLogRecPtrIsInvalid(finished) || confirmed < finished || !TimestampDifferenceExceeds(looked, now, LOOK_MS))
+	if ((found_finished && nfinished == 0) || !TimestampDifferenceExceeds(looked, now, LOOK_MS))
 		return false;
 	looked = now;
 	return true;
@@ -423,9 +434,17 @@ rose_prepared_may_be_confirmed(XLogRecPtr confirmed, TimestampTz now)
 void
 rose_prepared_forget_confirmed(Oid subid, XLogRecPtr confirmed)
 {
-	List	   *xids = find_confirmed(subid, confirmed, &finished);
-	ListCell   *lc;
+	int			nleft = 0;
 
-	foreach(lc, xids)
-		rose_prepared_forget(subid, (TransactionId) lfirst_oid(lc));
+	if (!found_finished)
+		find_finished(subid);
+	found_finished = true;
+	for (int i = 0; i < nfinished; i++)
+	{
+		if (finished[i].lsn <= confirmed)
+			rose_prepared_forget(subid, finished[i].xid);
+		else
+			finished[nleft++] = finished[i];
+	}
+	nfinished = nleft;
 }

@@ -62,7 +62,7 @@ extern void rose_prepared_forget_all(Oid subid);
  * may_be_confirmed: it is worth looking, which it is not more than now and then; needs no transaction.
  */
 extern void rose_prepared_take_up(void);
-extern bool rose_prepared_may_be_confirmed(XLogRecPtr confirmed, TimestampTz now);
+extern bool rose_prepared_may_be_confirmed(TimestampTz now);
 extern void rose_prepared_forget_confirmed(Oid subid, XLogRecPtr confirmed);
 
 #endif							/* ROSE_PREPARED_H */

@@ -547,7 +547,7 @@ wait_for_data(Stream *stream, pgsocket fd)
 static void
 forget_prepared(void)
 {
-	if (!rose_prepared_may_be_confirmed(rose_apply.progress.confirmed_lsn, GetCurrentTimestamp()))
+	if (!rose_prepared_may_be_confirmed(GetCurrentTimestamp()))
 		return;
 	rose_repl_local_begin();
 	rose_prepared_forget_confirmed(rose_apply.sub->subid, rose_apply.progress.confirmed_lsn);
