@@ -472,6 +472,16 @@ apply_commit(StringInfo s)
  * Transactions that are sent when they are prepared
  */
 
+static void
+hear_description(StringInfo description)
+{
+	LogicalRepRelation *remote = logicalrep_read_rel(description);
+
+	rose_description_check(remote);
+	rose_gather_write();
+	rose_relmap_learn(remote, pq_getmsgint64(description));
+}
+
 /*
  * Nothing of it is applied, but it is kept with the batch.  One that was prepared before the
  * upstream was asked for this comes at COMMIT PREPARED, and is of a position behind us.
@@ -490,7 +500,7 @@ apply_prepare(StringInfo s)
 	rose_apply.remote.commit_lsn = prepare.prepare_lsn;
 	rose_batch_ensure();
 	/* of one that has only locked rows, 18 sends nothing but that; and releases before it nothing at all */
-	rose_streamed_keep_prepared(&prepare, whole);
+	rose_streamed_keep_prepared(&prepare, whole, hear_description);
 	rose_apply.batch.reached_lsn = Max(rose_apply.batch.reached_lsn, prepare.end_lsn);
 }
 

@@ -3,13 +3,11 @@
  * rose_relmap.c
  *	  From the upstream's relations to local tables.
  *
- * The upstream describes a relation before its first change and after each change of
- * its definition; the descriptions are kept for the life of the stream.  Those of a transaction that was sent
- * before it committed may be older than what stands here: then they hold for its changes only, for an
- * upstream may take what it has sent last for known.  What is
- * derived from the local side (column map, input functions, whether changes
- * are to be applied) is made at the first use and again after an invalidation of
- * the local table or a change of the subscription.
+ * The upstream describes a relation before its first change and after each change of its definition; the descriptions are
+ * kept for the life of the stream.  Those of a transaction that was sent before it committed may be older than what stands
+ * here: then they hold for its changes only, for an upstream may take what it has sent last for known.  What is derived
+ * from the local side (column map, input functions, whether changes are to be applied) is made at the first use and again
+ * after an invalidation of the local table or a change of the subscription.
  *
  * A table is opened and locked once a batch and stays so until the batch ends; the
  * lock keeps its definition from changing meanwhile.
@@ -160,6 +158,15 @@ rose_relmap_update(const LogicalRepRelation *remote, uint64 heard)
 	entry->context = AllocSetContextCreate(relmap_context, "rose relation map entry",
 										   ALLOCSET_SMALL_SIZES);
 	rose_description_copy(&entry->remote, remote, entry->context);
+}
+
+void
+rose_relmap_learn(const LogicalRepRelation *remote, uint64 heard)
+{
+	RoseReplRel *entry = hash_search(relmap, &remote->remoteid, HASH_FIND, NULL);
+
+	if (entry == NULL || heard > entry->heard)
+		rose_relmap_update(remote, heard);
 }
 
 const LogicalRepRelation *

@@ -227,6 +227,9 @@ extern void rose_relmap_init(Oid subid);
 /* A Relation message; heard: its place in the order in which they have come. */
 extern void rose_relmap_update(const LogicalRepRelation *remote, uint64 heard);
 
+/* A description that has come with a transaction in progress: it is what was last heard, if nothing has come later. */
+extern void rose_relmap_learn(const LogicalRepRelation *remote, uint64 heard);
+
 /* What was last heard of a relation, be it one of ours or not; NULL: nothing. */
 extern const LogicalRepRelation *rose_relmap_description(LogicalRepRelId remoteid);
 
@@ -484,6 +487,9 @@ extern RoseApplyResult rose_truncated_apply(StringInfo s);
  */
 typedef const LogicalRepRelation *(*RoseStreamedDescribed) (LogicalRepRelId remoteid);
 
+/* A description that holds in the stream from now on, behind its type; behind it its place in the order of all. */
+typedef void (*RoseStreamedHear) (StringInfo description);
+
 extern void rose_streamed_forget(void);
 extern bool rose_streamed_take(StringInfo s, StringInfo description, RoseStreamedDescribed described);
 extern void rose_streamed_error_context(void);
@@ -491,7 +497,7 @@ extern void rose_streamed_begin_replay(TransactionId xid, const LogicalRepCommit
 extern bool rose_streamed_is_replayed(void);
 extern bool rose_streamed_should_be_alone(void);
 extern bool rose_streamed_next(StringInfo out);
-extern void rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare, bool may_be_empty);
+extern void rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare, bool may_be_empty, RoseStreamedHear hear);
 extern RosePreparedFound rose_streamed_begin_prepared(const LogicalRepCommitPreparedTxnData *commit);
 extern void rose_streamed_end_prepared(TransactionId xid);
 extern bool rose_streamed_is_prepared(void);

@@ -436,8 +436,36 @@ read_kept(void *data, int len, void *arg)
 	breathe();
 }
 
+/*
+ * The upstream takes what a transaction in blocks has described for known in the stream as soon as that is prepared, as
+ * PostgreSQL's own subscriptions prepare it then.
+ */
+static void
+hear_descriptions(Streamed *stream, RoseStreamedHear hear)
+{
+	int64		at = 0;
+
+	while (at < stream->nbytes)
+	{
+		int32		len;
+		char		type;
+
+		seek(stream, at);
+		read_kept(&len, sizeof(len), stream);
+		read_kept(&type, 1, stream);
+		if (type == LOGICAL_REP_MSG_RELATION)
+		{
+			StringInfoData s = {palloc(len), len - 1, -1, 0};
+
+			read_kept(s.data, len - 1, stream);
+			hear(&s);
+		}
+		at += sizeof(len) + len;
+	}
+}
+
 void
-rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare, bool may_be_empty)
+rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare, bool may_be_empty, RoseStreamedHear hear)
 {
 	Streamed   *stream = hash_search(streams, &prepare->xid, HASH_FIND, NULL);
 	RosePrepared kept = {.xid = prepare->xid,.gid = prepare->gid,.lsn = prepare->prepare_lsn,.time = prepare->prepare_time};
@@ -447,6 +475,8 @@ rose_streamed_keep_prepared(const LogicalRepPreparedTxnData *prepare, bool may_b
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("the upstream prepared transaction %u without having sent it", prepare->xid)));
+	if (stream != NULL && !stream->whole)
+		hear_descriptions(stream, hear);
 	if (stream != NULL)
 	{
 		seek(stream, 0);

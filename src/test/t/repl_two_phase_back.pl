@@ -90,6 +90,20 @@ foreach my $what (sort keys %nothing)
 }
 is(down('SELECT state || blocked_reason IS NULL FROM rose.stat_subscription'), 't', 'nothing is blocked');
 
+# ---- what a transaction in blocks has described is known as soon as it is prepared ----
+foreach my $rows (4000, 30)
+{
+	my $pid = down('SELECT pid FROM rose.stat_subscription');
+
+	down("SELECT pg_terminate_backend($pid)");
+	until_down("SELECT state = 'streaming' AND pid <> $pid FROM rose.stat_subscription");
+	prepare('describes', changes(2000000 + $rows, $rows));
+	up("INSERT INTO t VALUES (-$rows, 1, 'x'); UPDATE q SET c = c || 'y'; INSERT INTO nokey VALUES ($rows, 'z')");
+	equal("$rows rows: descriptions");
+	up("ROLLBACK PREPARED 'describes'; DELETE FROM t WHERE id = -$rows");
+	equal("$rows rows: descriptions of one that is rolled back");
+}
+
 # ---- a list of columns that grows meanwhile ----
 up('CREATE TABLE cl (id int PRIMARY KEY, a int, b int); ALTER PUBLICATION p ADD TABLE cl (id, a)');
 down('CREATE TABLE cl (id int PRIMARY KEY, a int, b int) USING rose');
