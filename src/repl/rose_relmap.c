@@ -9,8 +9,7 @@
  * from the local side (column map, input functions, whether changes are to be applied) is made at the first use and again
  * after an invalidation of the local table or a change of the subscription.
  *
- * A table is opened and locked once a batch and stays so until the batch ends; the
- * lock keeps its definition from changing meanwhile.
+ * A table is opened and locked once a batch and stays so until the batch ends; the lock keeps its definition.
  *
  * Tables are known by their oids, the upstream's and ours, and never by their names: so
  * it does not matter what they are called, now or later, on either side.  No change is
@@ -18,9 +17,8 @@
  * have, that is rose.subscription_new.  A table of the upstream that has taken another
  * one's name, and one of ours that is gone, are errors of the table.
  *
- * Columns are known by their numbers (rose_columns.c).  A local column that the upstream
- * does not have must be able to be NULL and have no default, or be generated: blind
- * writes replace whole rows.
+ * Columns are known by their numbers (rose_columns.c).  A local column that the upstream does not have must be able to be
+ * NULL and have no default, or be generated: blind writes replace whole rows.
  *
  *-------------------------------------------------------------------------
  */
