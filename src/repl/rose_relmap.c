@@ -11,11 +11,10 @@
  *
  * A table is opened and locked once a batch and stays so until the batch ends; the lock keeps its definition.
  *
- * Tables are known by their oids, the upstream's and ours, and never by their names: so
- * it does not matter what they are called, now or later, on either side.  No change is
- * passed over without a state that says so: of a table that the subscription does not
- * have, that is rose.subscription_new.  A table of the upstream that has taken another
- * one's name, and one of ours that is gone, are errors of the table.
+ * Tables are known by their oids, the upstream's and ours, and never by their names: so it does not matter what they are
+ * called, now or later, on either side.  No change is passed over without a state that says so: of a table that the
+ * subscription does not have, that is rose.subscription_new.  A table of the upstream that has taken another one's name,
+ * and one of ours that is gone, are errors of the table.
  *
  * Columns are known by their numbers (rose_columns.c).  A local column that the upstream does not have must be able to be
  * NULL and have no default, or be generated: blind writes replace whole rows.
@@ -40,6 +39,10 @@
 #include "repl/rose_owner.h"
 #include "repl/rose_repl_internal.h"
 #include "repl/rose_rights.h"
+
+/* The upstream's catalog is looked at so often before it is said that columns cannot be told, and not at once again. */
+#define LOOKS_MAX		20
+#define LOOK_AGAIN_US	50000
 
 static MemoryContext relmap_context = NULL;
 static HTAB *relmap = NULL;
@@ -370,21 +373,6 @@ rose_relmap_require_owner(RoseReplRel *entry)
 	rose_apply.blame.certain = false;
 }
 
-/* The local columns whose values come with the upstream's replica identity, or are known. */
-static Bitmapset *
-columns_in_identity(const RoseReplRel *entry)
-{
-	Bitmapset  *result = NULL;
-
-	for (int i = 0; i < entry->natts; i++)
-	{
-		if (entry->columns[i].constant ||
-			(entry->columns[i].remote >= 0 && bms_is_member(entry->columns[i].remote, entry->remote.attkeys)))
-			result = bms_add_member(result, i + 1);
-	}
-	return result;
-}
-
 /* The numbers of the columns in the upstream's description, once for each description. */
 static void
 identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
@@ -397,12 +385,18 @@ identify_columns(RoseReplRel *entry, const RoseColumnMap *map)
 
 	if (entry->identified)
 		return;
-	rose_upstream_look(rose_stream_side_connection(), rose_apply.sub->publications, entry->remote.remoteid,
-					   &now, &generated, &seen);
 	sent.attnums = MemoryContextAlloc(entry->context, sizeof(int16) * Max(n, 1));
-	if (rose_columns_identify(map, &now, &sent))
-		entry->remote_attnums = sent.attnums;
-	else if (map != NULL)
+	for (int looks = 0; entry->remote_attnums == NULL && looks < (map == NULL ? 1 : LOOKS_MAX); looks++)
+	{
+		/* a transaction is sent when its commit is flushed, a moment before others see it */
+		if (looks > 0)
+			pg_usleep(LOOK_AGAIN_US);
+		rose_upstream_look(rose_stream_side_connection(), rose_apply.sub->publications, entry->remote.remoteid,
+						   &now, &generated, &seen);
+		if (rose_columns_identify(map, &now, &sent))
+			entry->remote_attnums = sent.attnums;
+	}
+	if (entry->remote_attnums == NULL && map != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 				 errmsg("columns of the upstream's table \"%s.%s\" have changed, and it cannot be told which they were at this change",
@@ -536,7 +530,7 @@ map_columns(RoseReplRel *entry)
 	entry->old_values = palloc0(sizeof(Datum) * Max(desc->natts, 1));
 	entry->old_nulls = palloc0(sizeof(bool) * Max(desc->natts, 1));
 	entry->present = palloc0(ROSE_PRESENT_BYTES(Max(desc->natts, 1)));
-	entry->identity = columns_in_identity(entry);
+	entry->identity = rose_relmap_columns_in_identity(entry);
 	entry->defaults = rose_defaults_create(entry->rel, entry->columns);
 	MemoryContextSwitchTo(old);
 	return true;

@@ -103,3 +103,17 @@ rose_relmap_require_identity(const RoseReplTarget *target, const char *verb)
 				 errdetail("Until a transaction ends, two rows may have one key there; here one would take the place of the other."),
 				 errhint("Make the upstream's constraint one that is not deferrable.")));
 }
+
+Bitmapset *
+rose_relmap_columns_in_identity(const RoseReplRel *entry)
+{
+	Bitmapset  *result = NULL;
+
+	for (int i = 0; i < entry->natts; i++)
+	{
+		if (entry->columns[i].constant ||
+			(entry->columns[i].remote >= 0 && bms_is_member(entry->columns[i].remote, entry->remote.attkeys)))
+			result = bms_add_member(result, i + 1);
+	}
+	return result;
+}

@@ -251,6 +251,9 @@ extern RoseReplRel *rose_relmap_lookup(LogicalRepRelId remoteid, XLogRecPtr comm
 /* What was last heard of a table of ours, or NULL. */
 extern RoseReplRel *rose_relmap_find(Oid relid);
 
+/* The local columns whose values come with the upstream's replica identity, or are known (rose_relmap_identity.c). */
+extern Bitmapset *rose_relmap_columns_in_identity(const RoseReplRel *entry);
+
 /*
  * Whether the upstream's identity is the local key (rose_relmap_identity.c).  Returns how many columns the
  * upstream is to be asked about, and their numbers there: may it have two rows of one key for a while?
