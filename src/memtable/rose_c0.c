@@ -17,6 +17,7 @@
 #include "port/atomics.h"
 #include "utils/timestamp.h"
 
+#include "util/rose_stop_point.h"
 #include "memtable/rose_c0.h"
 #include "memtable/rose_memlist.h"
 #include "memtable/rose_seqindex.h"
@@ -503,6 +504,7 @@ rose_c0_memtable_id(const RoseC0Shared *c0, int slot)
 {
 	if (!rose_c0_has_memtable(c0, slot))
 		return 0;
+	ROSE_STOP_POINT("memtable-looked"); /* in a reading section */
 	pg_read_barrier();			/* state before what it publishes */
 	return c0->memtables[slot].id;
 }

@@ -41,12 +41,15 @@ rose_mem_cursor_open(RoseMemCursor *cursor, RoseC0Shared *c0,
 	cursor->memtable_id = rose_c0_memtable_id(c0, slot);
 }
 
+/*
+ * The state first: what may be read stays, with its id, until the section ends.  The other
+ * way round, the memtable might go between the two looks, and another one come to its slot.
+ */
 bool
 rose_mem_cursor_alive(const RoseMemCursor *cursor)
 {
 	return cursor->memtable_id != 0 &&
-		cursor->c0->memtables[cursor->slot].id == cursor->memtable_id &&
-		rose_c0_has_memtable(cursor->c0, cursor->slot);
+		rose_c0_memtable_id(cursor->c0, cursor->slot) == cursor->memtable_id;
 }
 
 static inline const RoseMemtableShared *

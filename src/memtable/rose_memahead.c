@@ -4,7 +4,8 @@
  *	  Walks over a memtable: entries, and the leaves that name them, are fetched ahead.
  *
  * Only the processor's cache is changed.  Where the writer changes nodes meanwhile, a
- * little too much is fetched, or too little.
+ * little too much is fetched, or too little.  What is looked at, and not only fetched, are
+ * items below the count of their own node.
  *
  * Locking: a reading section.  The writer never frees a node.
  *
@@ -14,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "util/rose_stop_point.h"
 #include "memtable/rose_memahead.h"
 #include "memtable/rose_memnode.h"
 
@@ -213,10 +215,16 @@ rose_memahead_at(const RoseMemtableShared *memtable, RoseMemAhead *ahead, bool f
 		ahead->index = rose_memtree_items_before(node, 1, node_count(node), target) - 1;
 		ptr = rose_arena_link_read(&node->child[ahead->index]);
 	}
+	ROSE_STOP_POINT("walk-descended");	/* in a reading section */
 	ahead_begin(ahead);
 	if (ahead->parent == 0)
 		return;
-	nbefore = rose_memtree_items_before(node_at(ptr), 0, ahead->count, target);
+
+	/*
+	 * By its own count: ahead->count is of the leaf that the inner node names there by now.
+	 * In slots behind a leaf's items there is whatever the memory had before.
+	 */
+	nbefore = rose_memtree_items_before(node_at(ptr), 0, node_count(node_at(ptr)), target);
 	ahead->at = forward ? nbefore : Max(ahead->count - 1 - nbefore, 0);
 	if (ahead->some != 0)
 		ahead_fetch_some(ahead);

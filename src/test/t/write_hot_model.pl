@@ -20,7 +20,7 @@ my $files = $ENV{HOT_FILES} // 3;
 my $sessions = 16;
 my $keys = 60;
 my @tables = qw(k c r p);
-my $node = rose_node('hot_model', scan_settings(), 'autovacuum = off', 'fsync = off', 'max_connections = 60', 'max_prepared_transactions = 20', "deadlock_timeout = '20ms'",
+my $node = rose_node('hot_model', scan_settings(), 'autovacuum = off', 'fsync = off', 'max_connections = 60', 'max_prepared_transactions = 20', "deadlock_timeout = '20ms'", "backtrace_functions = 'null_of_tuple,version_is_gone'",
 	rose_conf("rose.memtable_size = '4MB'", "rose.debug_piece_size = '8kB'", 'rose.secondary_indexes = on'));
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }

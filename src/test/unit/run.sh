@@ -47,7 +47,8 @@ $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \
 	-o "$build/memtable" \
-	"$here"/memtable/*.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c -lpthread
+	"$here"/memtable/*.c "$here"/unit_assert.c "$src"/memtable/*.c "$src"/util/rose_key.c \
+	"$src"/util/rose_stop_point.c -lpthread
 
 # shellcheck disable=SC2086
 $CC $flags $warnings -I"$src" -I"$here" -I"$($PG_CONFIG --includedir-server)" \

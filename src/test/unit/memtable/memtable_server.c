@@ -27,6 +27,7 @@
 
 static char shared_memory[(FAKE_PAGES + 2) * FPM_PAGE_SIZE + 4096];
 static bool page_used[FAKE_PAGES + 1];
+int			left_behind = 0x7f;
 
 pg_prng_state pg_global_prng_state = {1, 2};
 int			MaxBackends = FAKE_READERS;
@@ -228,8 +229,7 @@ FreePageManagerPut(FreePageManager *fpm, Size first_page, Size npages)
 	{
 		CHECK(page_used[page]);
 		page_used[page] = false;
-		/* whoever still reads freed memory shall notice */
-		memset(rose_arena_base + page * FPM_PAGE_SIZE, 0x7f, FPM_PAGE_SIZE);
+		memset(rose_arena_base + page * FPM_PAGE_SIZE, left_behind, FPM_PAGE_SIZE);
 	}
 	note_largest(fpm);
 }

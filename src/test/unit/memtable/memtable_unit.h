@@ -32,6 +32,9 @@ extern bool prepare(const RoseSchema *schema, uint64 number, uint64 seq, Size pa
 
 /* ---- memtable_server.c ---- */
 
+/* What memory has that was given back: 0x7f, so that who still reads it notices, until a test wants something else. */
+extern int	left_behind;
+
 /* Readers have a section each; the last one's lock is nobody's. */
 #define FAKE_READERS			5
 #define FAKE_TRANCHE_READERS	102
@@ -39,7 +42,7 @@ extern void make_readers(void);
 extern void reader_enter(int reader);
 extern void reader_leave(int reader);
 
-/* ---- memtable_arrivals.c, memtable_keys.c, memtable_stress.c, memtable_recycle.c, memtable_interrupted.c, memtable_partial.c ---- */
+/* ---- memtable_arrivals.c, memtable_keys.c, memtable_stress.c, memtable_recycle.c, memtable_interrupted.c, memtable_between.c, memtable_partial.c ---- */
 
 extern void test_arrivals(const RoseSchema *schema, uint64 max_number);
 extern void test_prefixes(void);
@@ -50,6 +53,8 @@ extern void test_recycling_full_leaves(RoseSchema *schema);
 extern void test_recycling_held(RoseSchema *schema, int first);
 extern void test_recycling_readers(RoseSchema *schema, uint64 max_number);
 extern void test_interrupted(RoseSchema *schema);
+extern void test_walk_beside_split(bool forward);
+extern void test_slot_between_looks(void);
 extern void test_partials(RoseSchema *schema);
 
 #endif							/* MEMTABLE_UNIT_H */

@@ -625,6 +625,9 @@ main(void)
 	test_partials(&bytes_schema);
 	test_interrupted(&rowid_schema);
 	test_interrupted(&bytes_schema);
+	test_walk_beside_split(true);
+	test_walk_beside_split(false);
+	test_slot_between_looks();
 	printf("# memtable: all checks passed\n");
 	return 0;
 }
