@@ -529,7 +529,7 @@ require_nothing_missed(const LogicalRepCommitPreparedTxnData *commit)
 static void
 pass_prepared(const LogicalRepCommitPreparedTxnData *commit, bool elsewhere)
 {
-	if (elsewhere || commit->commit_lsn <= rose_apply.start.elsewhere_lsn)
+	if (elsewhere || commit->commit_lsn < rose_apply.start.elsewhere_lsn)
 		require_nothing_missed(commit);
 	if (elsewhere)
 		rose_prepared_forget(rose_apply.sub->subid, commit->xid);

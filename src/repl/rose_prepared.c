@@ -30,6 +30,7 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "catalog/indexing.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -114,24 +115,45 @@ require_table(LOCKMODE mode)
 	return rel;
 }
 
+/* That of pieces: somebody may have made others, and a REINDEX of it another one. */
+static Relation
+open_index(Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		const FormData_pg_index *form = index->rd_index;
+
+		if (form->indisvalid && form->indisunique && form->indnkeyatts == 3 && form->indkey.values[0] == PREP_SUBID &&
+			form->indkey.values[1] == PREP_XID && form->indkey.values[2] == PREP_NUMBER)
+		{
+			list_free(indexes);
+			return index;
+		}
+		index_close(index, AccessShareLock);
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("\"rose.%s\" has no index of its rows", TABLE_NAME),
+			 errhint("Make it again with CREATE UNIQUE INDEX %s_pkey ON rose.%s (subid, xid, number).", TABLE_NAME, TABLE_NAME)));
+}
+
 /* Those of the first nkeys of: subscription, xid, number. */
 static void
 begin_pieces(PieceScan *ps, LOCKMODE mode, Oid subid, TransactionId xid, int number, int nkeys)
 {
 	ScanKeyData keys[3];
-	List	   *indexes;
 
 	ps->rel = require_table(mode);
-	indexes = RelationGetIndexList(ps->rel);
-	if (indexes == NIL)
-		elog(ERROR, "table \"rose.%s\" has no index", TABLE_NAME);
-	ps->index = index_open(linitial_oid(indexes), AccessShareLock);
+	ps->index = open_index(ps->rel);
 	ps->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	ScanKeyInit(&keys[0], PREP_SUBID, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(subid));
 	ScanKeyInit(&keys[1], PREP_XID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum((int64) xid));
 	ScanKeyInit(&keys[2], PREP_NUMBER, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(number));
 	ps->scan = systable_beginscan_ordered(ps->rel, ps->index, ps->snapshot, nkeys, keys);
-	list_free(indexes);
 }
 
 static HeapTuple
@@ -160,6 +182,18 @@ value_of(const PieceScan *ps, HeapTuple tuple, int attno, bool *isnull)
  * Keeping
  */
 
+/*
+ * Of a name that is longer in this database's encoding than in the upstream's, messages have so many bytes as core keeps,
+ * which need not end with a character.
+ */
+static char *
+whole_gid(const char *gid)
+{
+	int			len = strlen(gid);
+
+	return pnstrdup(gid, pg_mbcliplen(gid, len, Min(len, GIDSIZE - 1)));
+}
+
 /* The first one, from 1, has what is said of the whole. */
 static void
 insert_piece(Relation rel, Oid subid, const RosePrepared *prepared, int number, const char *data, int len)
@@ -172,7 +206,7 @@ insert_piece(Relation rel, Oid subid, const RosePrepared *prepared, int number, 
 	values[PREP_SUBID - 1] = ObjectIdGetDatum(subid);
 	values[PREP_XID - 1] = Int64GetDatum((int64) prepared->xid);
 	values[PREP_NUMBER - 1] = Int32GetDatum(number);
-	values[PREP_GID - 1] = CStringGetTextDatum(prepared->gid);
+	values[PREP_GID - 1] = CStringGetTextDatum(whole_gid(prepared->gid));
 	values[PREP_LSN - 1] = LSNGetDatum(prepared->lsn);
 	values[PREP_TIME - 1] = TimestampTzGetDatum(prepared->time);
 	values[PREP_NBYTES - 1] = Int64GetDatum(prepared->nbytes);
@@ -233,7 +267,7 @@ is_of_gid(const PieceScan *ps, HeapTuple first, const char *gid, int64 *nbytes)
 	bool		isnull;
 	Datum		its_gid = value_of(ps, first, PREP_GID, &isnull);
 
-	if (isnull || strcmp(TextDatumGetCString(its_gid), gid) != 0)
+	if (isnull || strcmp(TextDatumGetCString(its_gid), whole_gid(gid)) != 0)
 		return false;
 	*nbytes = DatumGetInt64(value_of(ps, first, PREP_NBYTES, &isnull));
 	return true;
@@ -334,6 +368,23 @@ rose_prepared_take_over(Oid subid, const char *slot, XLogRecPtr lsn, List *elsew
 	}
 	table_close(rel, NoLock);
 	CommandCounterIncrement();
+}
+
+List *
+rose_prepared_elsewhere(Oid subid)
+{
+	RoseRowScan rs;
+	List	   *result = NIL;
+
+	if (!rose_subrows_begin(&rs, TABLE_NAME, PREP_NATTS))
+		return NIL;
+	while (rose_subrows_next(&rs))
+		if (DatumGetObjectId(rose_subrows_value(&rs, PREP_SUBID)) == subid &&
+			DatumGetInt32(rose_subrows_value(&rs, PREP_NUMBER)) == 1 &&
+			DatumGetInt64(rose_subrows_value(&rs, PREP_NBYTES)) < 0 && rose_subrows_isnull(&rs, PREP_FINISHED_LSN))
+			result = lappend_oid(result, (TransactionId) DatumGetInt64(rose_subrows_value(&rs, PREP_XID)));
+	rose_subrows_end(&rs);
+	return result;
 }
 
 /* ---------------------------------------------------------------------

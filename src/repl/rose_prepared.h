@@ -50,6 +50,9 @@ extern RosePreparedFound rose_prepared_fetch(Oid subid, TransactionId xid, const
 extern bool rose_prepared_has_taken_over(Oid subid, const char *slot, XLogRecPtr *lsn);
 extern void rose_prepared_take_over(Oid subid, const char *slot, XLogRecPtr lsn, List *elsewhere);
 
+/* xids of those that were noted so, and not finished. */
+extern List *rose_prepared_elsewhere(Oid subid);
+
 /* It was committed, and that is applied by this transaction: it goes when the upstream sends nothing from before this any more. */
 extern void rose_prepared_finish(Oid subid, TransactionId xid, XLogRecPtr end_lsn);
 

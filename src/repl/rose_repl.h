@@ -311,6 +311,12 @@ extern void rose_upstream_warn_of_origins(struct WalReceiverConn *conn, const Ro
 extern void rose_upstream_make_slot(struct WalReceiverConn *conn, const RoseSubscription *sub, XLogRecPtr *lsn);
 extern void rose_upstream_set_failover(struct WalReceiverConn *conn, const RoseSubscription *sub);
 
+/*
+ * All tables are copied from now on, each when what is prepared just now has ended.  So they lack nothing of what the slot has sent to
+ * somebody else; a table that is added without a copy may lack what is prepared now, which is noted.
+ */
+extern void rose_upstream_note_prepared(struct WalReceiverConn *conn, const RoseSubscription *sub);
+
 /* ---------------------------------------------------------------------
  * Who the upstream is (rose_upstream_identity.c).  All need a transaction.
  */

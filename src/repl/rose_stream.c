@@ -704,6 +704,7 @@ begin_stream(Stream *stream)
 	if (rose_apply.sub->two_phase)
 	{
 		rose_repl_local_begin();
+		ROSE_STOP_POINT("stream-begins");
 		rose_apply.start.elsewhere_lsn = rose_upstream_take_over_prepared(stream->conn, rose_apply.sub);
 		rose_repl_local_commit();
 	}

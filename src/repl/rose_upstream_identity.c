@@ -505,6 +505,34 @@ list_prepared(WalReceiverConn *conn)
 	return result;
 }
 
+void
+rose_upstream_note_prepared(WalReceiverConn *conn, const RoseSubscription *sub)
+{
+	rose_prepared_take_over(sub->subid, sub->slot_name, InvalidXLogRecPtr, list_prepared(conn));
+}
+
+/*
+ * Those that were noted, and have ended since.  The stream may begin behind that, and not say so.
+ */
+static void
+finish_ended(WalReceiverConn *conn, Oid subid)
+{
+	List	   *noted = rose_prepared_elsewhere(subid);
+	List	   *now;
+	XLogRecPtr	wal_end;
+	ListCell   *lc;
+
+	if (noted == NIL)
+		return;
+	now = list_prepared(conn);
+	wal_end = rose_upstream_wal_end(conn);	/* after the look: it is behind the end of what is not there any more */
+	foreach(lc, now)
+		noted = list_delete_oid(noted, ((RosePrepared *) lfirst(lc))->xid);
+	foreach(lc, noted)
+		if (!XLogRecPtrIsInvalid(wal_end))
+			rose_prepared_finish(subid, lfirst_oid(lc), wal_end);
+}
+
 XLogRecPtr
 rose_upstream_take_over_prepared(WalReceiverConn *conn, const RoseSubscription *sub)
 {
@@ -513,7 +541,10 @@ rose_upstream_take_over_prepared(WalReceiverConn *conn, const RoseSubscription *
 	List	   *elsewhere = NIL;
 
 	if (rose_prepared_has_taken_over(sub->subid, sub->slot_name, &lsn))
+	{
+		finish_ended(conn, sub->subid);
 		return lsn;
+	}
 	if (rose_upstream_find_slot(conn, sub->slot_name, &slot) && slot.two_phase)
 	{
 		/* what is committed in between is before the position, and what is prepared comes */

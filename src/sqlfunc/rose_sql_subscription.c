@@ -281,6 +281,8 @@ create_with_upstream(RoseSubscription *sub, bool create_slot, bool copy_data)
 		}
 		else
 			rose_upstream_set_failover(conn, sub);
+		if (sub->two_phase && !create_slot && copy_data)
+			rose_upstream_note_prepared(conn, sub);
 	}
 	PG_FINALLY();
 	{
@@ -410,6 +412,8 @@ ensure_slot(struct WalReceiverConn *conn, const RoseSubscription *sub)
 		if (slot.usable && (sub->two_phase || !slot.two_phase) && slot.confirmed_lsn <= identity.wal_end)
 		{
 			rose_upstream_set_failover(conn, sub);
+			if (sub->two_phase)
+				rose_upstream_note_prepared(conn, sub);
 			return;
 		}
 		rose_upstream_drop_slot(conn, sub->slot_name);
