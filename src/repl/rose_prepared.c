@@ -48,8 +48,9 @@
 
 #define TABLE_NAME	"subscription_prepared"
 
-/* Of messages, in one row: it has to fit a page. */
-#define PIECE_BYTES	7936
+/* Of messages, in one row, which has to fit a page with what is said of the whole, and the header. */
+#define PIECE_BYTES	7808
+#define OTHER_BYTES	128
 
 /* Rows of committed ones are looked for so often at most. */
 #define LOOK_MS		1000
@@ -60,7 +61,7 @@ enum
 	PREP_NATTS = PREP_DATA
 };
 
-StaticAssertDecl(PIECE_BYTES + GIDSIZE + 24 <= MaxHeapTupleSize, "a piece fits a page");
+StaticAssertDecl(PIECE_BYTES + GIDSIZE + OTHER_BYTES <= MaxHeapTupleSize, "a piece fits a page");
 
 /* Rows of one transaction, by the index, in the order of their numbers. */
 typedef struct PieceScan
