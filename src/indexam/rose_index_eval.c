@@ -39,8 +39,10 @@
 #include "executor/executor.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
@@ -127,6 +129,8 @@ begin_same_text(int follows)
 		set_to_default("bytea_output", "hex");
 	if (deviates & ROSE_FOLLOWS_QUOTE_ALL)
 		set_to_default("quote_all_identifiers", "off");
+	if (deviates & ROSE_FOLLOWS_TIMEZONE)
+		set_to_default("TimeZone", "GMT");
 	return level;
 }
 
@@ -138,12 +142,55 @@ end_same_text(int level)
 		AtEOXact_GUC(false, level);
 }
 
+/* An index's expressions and predicate as core has them in memory, which calls functions of constants, but with the settings that entries are made with. */
+static void
+fold_alike(RoseIndexExpr *expr, int relid, int follows)
+{
+	int			level = begin_same_text(ROSE_FOLLOWS_TEXT | follows);
+	Node	   *predicate = eval_const_expressions(NULL, (Node *) make_ands_explicit(expr->predicate));
+
+	expr->columns = (List *) eval_const_expressions(NULL, (Node *) expr->columns);
+	expr->predicate = make_ands_implicit(expr->predicate == NIL ? NULL : canonicalize_qual((Expr *) predicate, false));
+	end_same_text(level);
+	fix_opfuncids((Node *) expr->columns);
+	fix_opfuncids((Node *) expr->predicate);
+	if (relid != 1)
+	{
+		ChangeVarNodes((Node *) expr->columns, 1, relid, 0);
+		ChangeVarNodes((Node *) expr->predicate, 1, relid, 0);
+	}
+}
+
+/*
+ * Constants that follow settings are not to be seen any more in what core has of an index: it may have been made by other settings, this
+ * session's or those of before.
+ */
+static bool
+is_folded_otherwise(const IndexOptInfo *info)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(info->indexoid));
+	RoseIndexExpr expr;
+	int			follows;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", info->indexoid);
+	rose_index_expr_read_tuple(tuple, &expr);
+	ReleaseSysCache(tuple);
+	follows = rose_index_expr_follows(&expr);
+	if (follows == 0 && rose_index_expr_is_lasting(&expr))
+		return false;
+	fold_alike(&expr, info->rel->relid, follows);
+	return !equal(expr.columns, info->indexprs) || !equal(expr.predicate, info->indpred);
+}
+
 bool
 rose_index_is_of_other_text(const IndexOptInfo *info)
 {
 	RoseIndexExpr expr = {.columns = info->indexprs,.predicate = info->indpred};
 
-	return (expr.columns != NIL || expr.predicate != NIL) && rose_index_expr_deviates(rose_index_expr_follows(&expr)) != 0;
+	if (expr.columns == NIL && expr.predicate == NIL)
+		return false;
+	return rose_index_expr_deviates(rose_index_expr_follows(&expr)) != 0 || is_folded_otherwise(info);
 }
 
 /* ---- as the owner ---- */
@@ -213,7 +260,7 @@ plan(IndexEval *eval, Node *node)
 static void
 prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
 {
-	int			level = begin_same_text(ROSE_FOLLOWS_ANY);
+	int			level = begin_same_text(ROSE_FOLLOWS_TEXT | eval->follows);
 	MemoryContext old = MemoryContextSwitchTo(eval->estate->es_query_cxt);
 	ListCell   *cell;
 

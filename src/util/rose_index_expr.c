@@ -11,7 +11,7 @@
  * follow what is not in the database (names of time zones) or what users can alter
  * (configurations of text search).  Functions that fold case follow the collation, whose
  * versions the file knows.  Those that follow settings, though core says that they are immutable, are
- * called with the same settings always (indexam/rose_index_eval.c).
+ * called with the same settings always (indexam/rose_index_eval.c).  The names of WAL files have the server's timeline in them.
  *
  * Backend-local; no locks.
  *
@@ -27,6 +27,7 @@
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
+#include "pgtime.h"
 #include "utils/builtins.h"
 #include "utils/bytea.h"
 #include "utils/float.h"
@@ -106,6 +107,8 @@ function_may_change(Oid function, void *context)
 		case F_TIMEZONE_TEXT_TIMESTAMP:
 		case F_TIMEZONE_TEXT_TIMESTAMPTZ:
 		case F_TIMEZONE_TEXT_TIMETZ:
+		case F_PG_WALFILE_NAME:
+		case F_PG_WALFILE_NAME_OFFSET:
 			return true;
 		default:
 			return function >= FirstGenbkiObjectId;
@@ -131,6 +134,8 @@ followed_by(Oid function)
 			return ROSE_FOLLOWS_BYTEA_OUTPUT;
 		case F_QUOTE_IDENT:
 			return ROSE_FOLLOWS_QUOTE_ALL;
+		case F_AGE_TIMESTAMPTZ_TIMESTAMPTZ:
+			return ROSE_FOLLOWS_TIMEZONE;
 		default:
 			return 0;
 	}
@@ -253,11 +258,12 @@ rose_index_expr_follows(const RoseIndexExpr *expr)
 	return follows;
 }
 
-/* All above 0 are one: the shortest text that is exact. */
+/* Of digits all above 0 are one: the shortest text that is exact.  Of time zones those that are GMT by another name. */
 int
 rose_index_expr_deviates(int follows)
 {
 	int			result = 0;
+	long		offset;
 
 	if (extra_float_digits <= 0)
 		result |= ROSE_FOLLOWS_FLOAT_DIGITS;
@@ -265,5 +271,7 @@ rose_index_expr_deviates(int follows)
 		result |= ROSE_FOLLOWS_BYTEA_OUTPUT;
 	if (quote_all_identifiers)
 		result |= ROSE_FOLLOWS_QUOTE_ALL;
+	if ((follows & ROSE_FOLLOWS_TIMEZONE) && !(pg_get_timezone_offset(session_timezone, &offset) && offset == 0))
+		result |= ROSE_FOLLOWS_TIMEZONE;
 	return result & follows;
 }

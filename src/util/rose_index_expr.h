@@ -50,7 +50,8 @@ extern bool rose_index_expr_is_lasting(const RoseIndexExpr *expr);
 #define ROSE_FOLLOWS_FLOAT_DIGITS	0x01	/* extra_float_digits */
 #define ROSE_FOLLOWS_BYTEA_OUTPUT	0x02
 #define ROSE_FOLLOWS_QUOTE_ALL		0x04	/* quote_all_identifiers */
-#define ROSE_FOLLOWS_ANY			0x07
+#define ROSE_FOLLOWS_TEXT			0x07	/* all of these, by which texts are written */
+#define ROSE_FOLLOWS_TIMEZONE		0x08
 
 extern int	rose_index_expr_follows(const RoseIndexExpr *expr);
 

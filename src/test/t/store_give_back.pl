@@ -68,7 +68,8 @@ $control->run("SELECT stop_at('space-locked', 'wait', 'worker')");
 fill(150000);
 my $before = size($primary);
 wait_for_stop($primary);
-is(sql("SELECT state, relname FROM rose.stat_worker WHERE datname = 'postgres'"), 'truncating|large', 'a worker that gives space back');
+# another one may have come, and have nothing to do
+is(sql("SELECT state, relname FROM rose.stat_worker WHERE datname = 'postgres' AND state <> 'idle'"), 'truncating|large', 'a worker that gives space back');
 is(sql("SELECT count(*) FROM pg_locks WHERE relation = 'large'::regclass AND mode = 'AccessExclusiveLock' AND granted"), 1, 'it has the table locked');
 my (undef, undef, $err) = $primary->psql('postgres', "SET lock_timeout = '100ms'; SELECT * FROM large WHERE id = 1");
 like($err, qr/lock timeout/, 'against everybody');
