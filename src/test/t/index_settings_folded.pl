@@ -7,6 +7,8 @@ use PostgreSQL::Test::Utils;
 use RoseTest;
 use Test::More;
 
+plan skip_all => 'indexes of heap have what the writer saw' if $ENV{ROSE_STANDIN};
+
 my $upstream = upstream_node('autovacuum = off');
 my $node = rose_node('replica', "rose.spill_interval = '200ms'", "wal_retrieve_retry_interval = '200ms'", "timezone = 'UTC'", 'autovacuum = off');
 my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET rose.enable_scan = off;';
@@ -28,7 +30,7 @@ sub create
 
 	foreach my $t ('r', 'h')
 	{
-		my $am = $t eq 'r' && !$ENV{ROSE_STANDIN} ? 'rose' : 'heap';
+		my $am = $t eq 'r' ? 'rose' : 'heap';
 
 		sql("DROP TABLE IF EXISTS $t; CREATE TABLE $t ($columns) USING $am");
 		sql("CREATE INDEX ON $t $_") foreach @indexes;
@@ -46,10 +48,10 @@ foreach my $c (q{age(a, b) < '1 year'}, 'age(a, b) IS NOT NULL', q{age(a, b) < '
 	# what heap's index has of Berlin's rows is right there
 	is(sql("SET timezone = 'Europe/Berlin'; $by_index SELECT count(*), sum(id) FROM r WHERE $c"), sql("SET timezone = 'Europe/Berlin'; SET enable_indexscan = off; SET enable_bitmapscan = off; SELECT count(*), sum(id) FROM h WHERE $c"), "$c in Berlin");
 }
-is(sql('SELECT msg FROM rose.check($$r$$)'), '', 'each row has its entries') unless $ENV{ROSE_STANDIN};
+is(sql('SELECT msg FROM rose.check($$r$$)'), '', 'each row has its entries');
 like(sql("SET timezone = 'Etc/UTC'; $by_index EXPLAIN (costs off) SELECT * FROM r WHERE age(a, b) < '1 day'"), qr/Index Scan/, 'GMT by another name uses the index');
-unlike(sql("SET timezone = 'Europe/Berlin'; $by_index EXPLAIN (costs off) SELECT * FROM r WHERE age(a, b) < '1 day'"), qr/Index Scan using r_age/, 'another zone does not') unless $ENV{ROSE_STANDIN};
-like(error_of($node, 'CREATE UNIQUE INDEX ON r (age(a, b))'), qr/setting/, 'a unique one is refused') unless $ENV{ROSE_STANDIN};
+unlike(sql("SET timezone = 'Europe/Berlin'; $by_index EXPLAIN (costs off) SELECT * FROM r WHERE age(a, b) < '1 day'"), qr/Index Scan using r_age/, 'another zone does not');
+like(error_of($node, 'CREATE UNIQUE INDEX ON r (age(a, b))'), qr/setting/, 'a unique one is refused');
 
 # ---- constants that were folded ----
 sql('ALTER DATABASE postgres SET extra_float_digits = 0; ALTER DATABASE postgres SET bytea_output = escape; ALTER DATABASE postgres SET quote_all_identifiers = on');
@@ -70,7 +72,6 @@ foreach my $settings ('', 'SET extra_float_digits = 1; SET bytea_output = hex; S
 like(sql("$by_index EXPLAIN (costs off) SELECT * FROM r WHERE t || upper('b') = 'aB'"), qr/Index Scan/, 'constants that follow nothing are no hindrance');
 
 # ---- a replica ----
-if (!$ENV{ROSE_STANDIN})
 {
 	my $question = "$by_index SELECT count(*), sum(id) FROM f WHERE age(a, b) IS NOT NULL";
 
