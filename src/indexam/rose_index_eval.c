@@ -34,6 +34,7 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
+#include "access/transam.h"
 #include "access/tupdesc.h"
 #include "access/xact.h"
 #include "executor/executor.h"
@@ -161,6 +162,23 @@ fold_alike(RoseIndexExpr *expr, int relid, int follows)
 	}
 }
 
+static bool
+is_users(Oid function, void *context)
+{
+	return function >= FirstGenbkiObjectId;
+}
+
+/* Is a user's function called with nothing but constants?  From 18 on, one in SQL keeps what it was planned to with the settings of its first call. */
+static bool
+has_call_of_constants(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if ((IsA(node, FuncExpr) || IsA(node, OpExpr)) && check_functions_in_node(node, is_users, NULL) && !contain_var_clause(node))
+		return true;
+	return expression_tree_walker(node, has_call_of_constants, context);
+}
+
 /*
  * Constants that follow settings are not to be seen any more in what core has of an index: it may have been made by other settings, this
  * session's or those of before.
@@ -179,6 +197,9 @@ is_folded_otherwise(const IndexOptInfo *info)
 	follows = rose_index_expr_follows(&expr);
 	if (follows == 0 && rose_index_expr_is_lasting(&expr))
 		return false;
+	if (rose_index_expr_deviates(ROSE_FOLLOWS_TEXT) != 0 &&
+		(has_call_of_constants((Node *) expr.columns, NULL) || has_call_of_constants((Node *) expr.predicate, NULL)))
+		return true;
 	fold_alike(&expr, info->rel->relid, follows);
 	return !equal(expr.columns, info->indexprs) || !equal(expr.predicate, info->indpred);
 }
