@@ -209,7 +209,8 @@ rose_index_is_of_other_text(const IndexOptInfo *info)
 {
 	RoseIndexExpr expr = {.columns = info->indexprs,.predicate = info->indpred};
 
-	if (expr.columns == NIL && expr.predicate == NIL)
+	/* one that somebody only thinks of is in no catalog */
+	if (info->hypothetical || (expr.columns == NIL && expr.predicate == NIL))
 		return false;
 	return rose_index_expr_deviates(rose_index_expr_follows(&expr)) != 0 || is_folded_otherwise(info);
 }
