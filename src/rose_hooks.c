@@ -40,6 +40,7 @@
 #include "lsm/tree/rose_relation.h"
 #include "lsm/tree/rose_tree.h"
 #include "lsm/read/rose_tid.h"
+#include "indexam/rose_index_settings.h"
 #include "indexam/rose_indexam.h"
 #include "indexam/rose_or.h"
 #include "repl/rose_realtime.h"
@@ -97,7 +98,7 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 			IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 			bool		primary = index->indexoid == rose_primary_key_index(relation);
 
-			if (rose_rekey_is_pending(relid, index->indexoid, primary) || rose_index_is_of_other_text(index))
+			if (rose_rekey_is_pending(relid, index->indexoid, primary) || rose_index_settings_differ(index))
 			{
 				rel->indexlist = foreach_delete_current(rel->indexlist, cell);
 				continue;

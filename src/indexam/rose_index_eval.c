@@ -34,16 +34,13 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
-#include "access/transam.h"
 #include "access/tupdesc.h"
 #include "access/xact.h"
 #include "executor/executor.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
@@ -56,6 +53,7 @@
 
 #include "util/rose_index_expr.h"
 #include "lsm/tree/rose_entry.h"
+#include "indexam/rose_index_settings.h"
 #include "indexam/rose_indexam.h"
 
 /* The search_path of functions that run as the owner. */
@@ -102,118 +100,6 @@ static int	nkept = 0;
 
 /* So many are kept; one takes some 20 kB. */
 #define KEPT_MAX	512
-
-/* ---- settings ---- */
-
-static void
-set_to_default(const char *name, const char *value)
-{
-	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
-
-/*
- * Some functions of core's that count as immutable write text as the session wants it.  Who takes an entry out computes
- * it again, so all do that with the same settings, which are the defaults.  Returns what end_same_text wants.
- */
-static int
-begin_same_text(int follows)
-{
-	int			deviates = rose_index_expr_deviates(follows);
-	int			level;
-
-	if (likely(deviates == 0))
-		return 0;
-	level = NewGUCNestLevel();
-	if (deviates & ROSE_FOLLOWS_FLOAT_DIGITS)
-		set_to_default("extra_float_digits", "1");
-	if (deviates & ROSE_FOLLOWS_BYTEA_OUTPUT)
-		set_to_default("bytea_output", "hex");
-	if (deviates & ROSE_FOLLOWS_QUOTE_ALL)
-		set_to_default("quote_all_identifiers", "off");
-	if (deviates & ROSE_FOLLOWS_TIMEZONE)
-		set_to_default("TimeZone", "GMT");
-	return level;
-}
-
-/* If an error is raised, the end of the (sub)transaction does it. */
-static void
-end_same_text(int level)
-{
-	if (level != 0)
-		AtEOXact_GUC(false, level);
-}
-
-/* An index's expressions and predicate as core has them in memory, which calls functions of constants, but with the settings that entries are made with. */
-static void
-fold_alike(RoseIndexExpr *expr, int relid, int follows)
-{
-	int			level = begin_same_text(ROSE_FOLLOWS_TEXT | follows);
-	Node	   *predicate = eval_const_expressions(NULL, (Node *) make_ands_explicit(expr->predicate));
-
-	expr->columns = (List *) eval_const_expressions(NULL, (Node *) expr->columns);
-	expr->predicate = make_ands_implicit(expr->predicate == NIL ? NULL : canonicalize_qual((Expr *) predicate, false));
-	end_same_text(level);
-	fix_opfuncids((Node *) expr->columns);
-	fix_opfuncids((Node *) expr->predicate);
-	if (relid != 1)
-	{
-		ChangeVarNodes((Node *) expr->columns, 1, relid, 0);
-		ChangeVarNodes((Node *) expr->predicate, 1, relid, 0);
-	}
-}
-
-static bool
-is_users(Oid function, void *context)
-{
-	return function >= FirstGenbkiObjectId;
-}
-
-/* Is a user's function called with nothing but constants?  From 18 on, one in SQL keeps what it was planned to with the settings of its first call. */
-static bool
-has_call_of_constants(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if ((IsA(node, FuncExpr) || IsA(node, OpExpr)) && check_functions_in_node(node, is_users, NULL) && !contain_var_clause(node))
-		return true;
-	return expression_tree_walker(node, has_call_of_constants, context);
-}
-
-/*
- * Constants that follow settings are not to be seen any more in what core has of an index: it may have been made by other settings, this
- * session's or those of before.
- */
-static bool
-is_folded_otherwise(const IndexOptInfo *info)
-{
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(info->indexoid));
-	RoseIndexExpr expr;
-	int			follows;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", info->indexoid);
-	rose_index_expr_read_tuple(tuple, &expr);
-	ReleaseSysCache(tuple);
-	follows = rose_index_expr_follows(&expr);
-	if (follows == 0 && rose_index_expr_is_lasting(&expr))
-		return false;
-	if (rose_index_expr_deviates(ROSE_FOLLOWS_TEXT) != 0 &&
-		(has_call_of_constants((Node *) expr.columns, NULL) || has_call_of_constants((Node *) expr.predicate, NULL)))
-		return true;
-	fold_alike(&expr, info->rel->relid, follows);
-	return !equal(expr.columns, info->indexprs) || !equal(expr.predicate, info->indpred);
-}
-
-bool
-rose_index_is_of_other_text(const IndexOptInfo *info)
-{
-	RoseIndexExpr expr = {.columns = info->indexprs,.predicate = info->indpred};
-
-	/* one that somebody only thinks of is in no catalog */
-	if (info->hypothetical || (expr.columns == NIL && expr.predicate == NIL))
-		return false;
-	return rose_index_expr_deviates(rose_index_expr_follows(&expr)) != 0 || is_folded_otherwise(info);
-}
 
 /* ---- as the owner ---- */
 
@@ -282,7 +168,7 @@ plan(IndexEval *eval, Node *node)
 static void
 prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
 {
-	int			level = begin_same_text(ROSE_FOLLOWS_TEXT | eval->follows);
+	int			level = rose_index_settings_begin(ROSE_FOLLOWS_TEXT | eval->follows);
 	MemoryContext old = MemoryContextSwitchTo(eval->estate->es_query_cxt);
 	ListCell   *cell;
 
@@ -297,7 +183,7 @@ prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
 	if (expr->predicate != NIL)
 		eval->predicate = ExecInitQual((List *) plan(eval, (Node *) expr->predicate), NULL);
 	MemoryContextSwitchTo(old);
-	end_same_text(level);
+	rose_index_settings_end(level);
 }
 
 static void
@@ -455,10 +341,10 @@ compute_as_owner(IndexEval *eval, Datum *results, bool *result_nulls)
 static bool
 compute_alike(IndexEval *eval, Datum *results, bool *result_nulls)
 {
-	int			level = begin_same_text(eval->follows);
+	int			level = rose_index_settings_begin(eval->follows);
 	bool		exists = eval->guarded ? compute_as_owner(eval, results, result_nulls) : compute(eval, results, result_nulls);
 
-	end_same_text(level);
+	rose_index_settings_end(level);
 	return exists;
 }
 

@@ -46,6 +46,7 @@
 #include "lsm/read/rose_lookup_cache.h"
 #include "lsm/read/rose_predicate.h"
 #include "indexam/rose_index_batch.h"
+#include "indexam/rose_index_settings.h"
 #include "indexam/rose_index_tuple.h"
 #include "indexam/rose_indexam.h"
 
@@ -196,6 +197,8 @@ rose_index_rescan(IndexScanDesc iscan, ScanKey keys, int nkeys, ScanKey orderbys
 
 	if (keys && iscan->numberOfKeys > 0)
 		memmove(iscan->keyData, keys, iscan->numberOfKeys * sizeof(ScanKeyData));
+	if (iscan->xs_snapshot->snapshot_type == SNAPSHOT_DIRTY)
+		rose_index_settings_check_arbiter(iscan->indexRelation);
 	if (fetch->scan == NULL)
 		fetch->scan = index_scan_create(iscan->indexRelation, fetch);
 	fetch->row = NULL;

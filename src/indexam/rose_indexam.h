@@ -19,14 +19,9 @@
 #include "lsm/tree/rose_entry.h"
 #include "indexam/rose_index_fetch.h"
 
-struct IndexOptInfo;
-
 /* --- wiring --- */
 extern void rose_primary_key_define_callbacks(void);
 extern void rose_index_eval_define_callbacks(void); /* expressions and predicates */
-
-/* Are its entries of text as the session does not write it?  Then its conditions mean others than a query's. */
-extern bool rose_index_is_of_other_text(const struct IndexOptInfo *info);
 
 /*
  * Tell the planner about this index of a rose table what cannot be read off a btree;

@@ -11,7 +11,7 @@
  * follow what is not in the database (names of time zones) or what users can alter
  * (configurations of text search).  Functions that fold case follow the collation, whose
  * versions the file knows.  Those that follow settings, though core says that they are immutable, are
- * called with the same settings always (indexam/rose_index_eval.c).  The names of WAL files have the server's timeline in them.
+ * called with the same settings always (indexam/rose_index_settings.c).  The names of WAL files have the server's timeline in them.
  *
  * Backend-local; no locks.
  *
