@@ -38,6 +38,7 @@
 #include "lsm/rose_index_file.h"
 #include "lsm/rose_transaction.h"
 #include "repl/rose_repl.h"
+#include "repl/rose_subrows.h"
 #include "repl/rose_subscription_server.h"
 #include "tableam/rose_table_options.h"
 #include "tableam/rose_tableam.h"
@@ -155,6 +156,7 @@ check_created_index(Oid indexid, bool internal)
 	table_close(pg_index, AccessShareLock);
 	if (copy == NULL || ((Form_pg_index) GETSTRUCT(copy))->indisprimary)
 		return;					/* not an index, or a primary key's */
+	rose_subrows_check_index(copy);
 
 	heap = open_rose_table(((Form_pg_index) GETSTRUCT(copy))->indrelid);
 	if (heap == NULL)

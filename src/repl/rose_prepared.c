@@ -116,6 +116,16 @@ require_table(LOCKMODE mode)
 	return rel;
 }
 
+/* Has it rows of a transaction in the order of their numbers?  Those of other indexes are no less, see rose_subrows_check_index. */
+static bool
+is_of_pieces(Relation index)
+{
+	const FormData_pg_index *form = index->rd_index;
+
+	return form->indisvalid && form->indisunique && form->indnkeyatts == 3 && form->indkey.values[0] == PREP_SUBID &&
+		form->indkey.values[1] == PREP_XID && form->indkey.values[2] == PREP_NUMBER && (index->rd_indoption[2] & INDOPTION_DESC) == 0;
+}
+
 /* That of pieces: somebody may have made others, and a REINDEX of it another one. */
 static Relation
 open_index(Relation rel)
@@ -126,10 +136,8 @@ open_index(Relation rel)
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		const FormData_pg_index *form = index->rd_index;
 
-		if (form->indisvalid && form->indisunique && form->indnkeyatts == 3 && form->indkey.values[0] == PREP_SUBID &&
-			form->indkey.values[1] == PREP_XID && form->indkey.values[2] == PREP_NUMBER)
+		if (is_of_pieces(index))
 		{
 			list_free(indexes);
 			return index;

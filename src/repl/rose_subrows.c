@@ -28,6 +28,7 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "commands/extension.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -63,6 +64,21 @@ rose_subrows_is_table(Oid relid)
 	Oid			extension = getExtensionOfObject(RelationRelationId, relid);
 
 	return OidIsValid(extension) && extension == get_extension_oid("rose", true);
+}
+
+/* What writes catalogs evaluates nothing: of an expression it would crash, and a predicate it would not see. */
+void
+rose_subrows_check_index(HeapTuple pg_index)
+{
+	Oid			relid = ((Form_pg_index) GETSTRUCT(pg_index))->indrelid;
+
+	if ((heap_attisnull(pg_index, Anum_pg_index_indexprs, NULL) && heap_attisnull(pg_index, Anum_pg_index_indpred, NULL)) ||
+		!rose_subrows_is_table(relid))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot create an index with an expression or a WHERE clause on \"rose.%s\"", get_rel_name(relid)),
+			 errdetail("Tables of the extension are written as system catalogs are.")));
 }
 
 static void

@@ -12,6 +12,7 @@
 
 #include "postgres.h"
 
+#include "access/htup.h"
 #include "access/tableam.h"
 #include "access/xlogdefs.h"
 #include "utils/rel.h"
@@ -19,6 +20,9 @@
 
 /* Does the relation belong to the extension? */
 extern bool rose_subrows_is_table(Oid relid);
+
+/* Somebody makes an index on a relation, pg_index being its row there: an error if rows of the extension's could not be written with it any more. */
+extern void rose_subrows_check_index(HeapTuple pg_index);
 
 /* ---- reading ---- */
 

@@ -115,7 +115,9 @@ down("SELECT rose.wait_for_sync('s', $timeout)");
 equal('accepted', 'added', 't');
 
 # ---- another index ----
-down('CREATE INDEX mine ON rose.subscription_prepared (gid)');
+down('CREATE INDEX mine ON rose.subscription_prepared (gid); CREATE UNIQUE INDEX turned ON rose.subscription_prepared (subid, xid, number DESC)');
+like(error_of($replica, "CREATE INDEX ON rose.$_"), qr/cannot create an index with an expression or a WHERE clause/, "not $_")
+  foreach 'subscription_prepared (gid) WHERE number > 3', 'subscription_rel ((relid::int8))';
 down('REINDEX INDEX CONCURRENTLY rose.subscription_prepared_pkey');
 prepare('indexed', changes(2000000, 30));
 up("INSERT INTO other VALUES (5, 'y')");
