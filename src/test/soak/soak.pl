@@ -163,6 +163,8 @@ sub note_state
 	my $pid = down("SELECT pid FROM rose.stat_subscription WHERE subname = 's'");
 
 	$state{worker_kb} = anonymous_kb($pid);
+	# what came last is spilled while the machine gets to it; memory that nobody gives back stays
+	$replica->poll_query_until('postgres', 'SELECT used_bytes < 1024 * 1024 FROM rose.stat_memory') or note('the arena does not become empty');
 	$state{arena_kb} = down('SELECT used_bytes / 1024 FROM rose.stat_memory');
 	$state{files} = () = glob $replica->data_dir . '/base/*/*';
 	$state{temporary} = () = glob $replica->data_dir . '/base/pgsql_tmp/*';
