@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * rose_streamed.c
- *	  Upstream transactions that are sent before they commit: kept in files until they do.
+ *	  Upstream transactions that are sent before they commit: kept until they do.
  *
  * An upstream whose logical_decoding_work_mem is full sends the changes of its largest
  * transaction in progress, a block of messages at a time, and goes on with others.  Here
- * each such transaction has a temporary file, to which its messages are appended as they
+ * each such transaction has a file (rose_spool.h: small ones are in memory), to which its messages are appended as they
  * come.  When the upstream says that it has committed, the file is read as if the upstream
  * sent the transaction then (rose_apply.c), in the same order among all commits.  When it
  * says that a subtransaction was rolled back, what was kept since that one's first message
@@ -39,15 +39,14 @@
 
 #include "libpq/pqformat.h"
 #include "port/pg_bswap.h"
-#include "storage/buffile.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "util/rose_stop_point.h"
 #include "memtable/rose_pressure.h"
 #include "repl/rose_prepared.h"
 #include "repl/rose_repl_internal.h"
+#include "repl/rose_spool.h"
 
 /* A subtransaction, and how much its transaction's file had before its first message. */
 typedef struct Subxact
@@ -66,7 +65,7 @@ typedef struct Streamed
 {
 	TransactionId xid;			/* hash key */
 	MemoryContext context;		/* owns what follows */
-	BufFile    *file;
+	RoseSpool  *file;
 	int64		nbytes;			/* of the file that count */
 	Subxact    *subxacts;		/* in the order of their first messages */
 	int			nsubxacts;
@@ -119,8 +118,7 @@ close_stream(Streamed *stream)
 {
 	rose_apply.progress.streams--;
 	rose_apply.progress.stream_bytes -= stream->nbytes;
-	if (stream->file != NULL)
-		BufFileClose(stream->file);
+	rose_spool_close(stream->file);
 	MemoryContextDelete(stream->context);
 	(void) hash_search(streams, &stream->xid, HASH_REMOVE, NULL);
 }
@@ -149,7 +147,7 @@ rose_streamed_forget(void)
 	rose_apply.progress.stream_bytes = 0;
 }
 
-/* Its file belongs to no resource owner: batches begin and end meanwhile.  One of that xid which there is goes. */
+/* One of that xid which there is goes. */
 static Streamed *
 open_stream(TransactionId xid)
 {
@@ -157,16 +155,11 @@ open_stream(TransactionId xid)
 	MemoryContext context = AllocSetContextCreate(streamed_context, "rose streamed transaction",
 												  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	ResourceOwner owner = CurrentResourceOwner;
-	BufFile    *file;
+	RoseSpool  *file = rose_spool_create();
 
+	MemoryContextSwitchTo(old);
 	if (stream != NULL)
 		close_stream(stream);
-	CurrentResourceOwner = NULL;
-	file = BufFileCreateTemp(true);
-	CurrentResourceOwner = owner;
-	MemoryContextSwitchTo(old);
-
 	stream = hash_search(streams, &xid, HASH_ENTER, NULL);
 	memset(((char *) stream) + sizeof(xid), 0, sizeof(Streamed) - sizeof(xid));
 	stream->context = context;
@@ -178,16 +171,16 @@ open_stream(TransactionId xid)
 static void
 seek(Streamed *stream, int64 at)
 {
-	if (BufFileSeek(stream->file, 0, (off_t) at, SEEK_SET) != 0)
+	if (!rose_spool_seek(stream->file, at))
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not seek in the temporary file of upstream transaction %u", stream->xid)));
 }
 
 static void
-append(Streamed *stream, void *data, int len)
+append(Streamed *stream, const void *data, int len)
 {
-	BufFileWrite(stream->file, data, len);
+	rose_spool_write(stream->file, data, len);
 	stream->nbytes += len;
 	rose_apply.progress.stream_bytes += len;
 }
@@ -429,7 +422,7 @@ read_kept(void *data, int len, void *arg)
 {
 	Streamed   *stream = arg;
 
-	if (BufFileRead(stream->file, data, len) != (size_t) len)
+	if (!rose_spool_read(stream->file, data, len))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the temporary file of upstream transaction %u is too short", stream->xid)));
@@ -503,7 +496,7 @@ rose_streamed_end_prepared(TransactionId xid)
 static void
 write_kept(const void *data, int len, void *arg)
 {
-	append(arg, unconstify(void *, data), len);
+	append(arg, data, len);
 	breathe();
 }
 
@@ -677,7 +670,7 @@ rose_streamed_begin_replay(TransactionId xid, const LogicalRepCommitData *commit
 static void
 read_file(void *data, int64 len)
 {
-	if (len > replay.left || BufFileRead(replay.stream->file, data, len) != (size_t) len)
+	if (len > replay.left || !rose_spool_read(replay.stream->file, data, len))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the temporary file of upstream transaction %u is too short", replay.stream->xid)));
