@@ -94,13 +94,22 @@ without_plans()
 		!plan' "$1"
 }
 
+# difference_without_plans OUT TEST: the lines that differ then, with their signs.
+difference_without_plans()
+{
+	local expected result
+
+	read -r expected result < <(sed -nE "s|^diff -U3 ([^ ]+) ([^ ]*/results/$2\\.out)$|\\1 \\2|p" "$1/regression.diffs") || return
+	diff -U0 <(without_plans "$expected") <(without_plans "$result") | tail -n +3 | grep -E '^[-+]'
+	return 0
+}
+
 # kind_of_difference OUT TEST: "plans", "order" (plans aside), or nothing for any other.
 kind_of_difference()
 {
-	local expected result left
+	local left
 
-	read -r expected result < <(sed -nE "s|^diff -U3 ([^ ]+) ([^ ]*/results/$2\\.out)$|\\1 \\2|p" "$1/regression.diffs") || return
-	left=$(diff -U0 <(without_plans "$expected") <(without_plans "$result") | tail -n +3 | grep -E '^[-+]')
+	left=$(difference_without_plans "$1" "$2") || return
 	if [ -z "$left" ]; then
 		echo plans
 	elif cmp -s <(sed -n 's/^-//p' <<<"$left" | sort) <(sed -n 's/^+//p' <<<"$left" | sort); then
@@ -186,6 +195,7 @@ compare_core()
 			result "$suite/$test"
 		else
 			result "$suite/$test" "differs in $lines lines${kind:+ ($kind)}, expected are $known"
+			difference_without_plans "$out" "$test" | head -n 40
 		fi
 	done < <(sed -nE 's/^(test| {4,}) *([^ ]+) +\.\.\. (ok|FAILED|failed).*/\2 \3/p' "$out/out")
 }
