@@ -76,12 +76,12 @@ rose_description_write(const LogicalRepRelation *remote, StringInfo out)
 	}
 }
 
+/* The kind of relation is not in the message, so what is there is nobody's. */
 bool
 rose_description_equal(const LogicalRepRelation *a, const LogicalRepRelation *b)
 {
 	if (a->remoteid != b->remoteid || a->natts != b->natts || a->replident != b->replident ||
-		a->relkind != b->relkind || strcmp(a->nspname, b->nspname) != 0 || strcmp(a->relname, b->relname) != 0 ||
-		!bms_equal(a->attkeys, b->attkeys))
+		strcmp(a->nspname, b->nspname) != 0 || strcmp(a->relname, b->relname) != 0 || !bms_equal(a->attkeys, b->attkeys))
 		return false;
 	for (int i = 0; i < a->natts; i++)
 	{
