@@ -497,6 +497,8 @@ apply_prepare(StringInfo s)
 	else
 		logicalrep_read_stream_prepare(s, &prepare);
 	require_time(prepare.prepare_time);
+	/* of another history, it would take the place of what is kept */
+	rose_upstream_identity_check_end(prepare.prepare_lsn);
 	rose_apply.remote.commit_lsn = prepare.prepare_lsn;
 	rose_batch_ensure();
 	/* of one that has only locked rows, 18 sends nothing but that; and releases before it nothing at all */
@@ -569,6 +571,7 @@ apply_rollback_prepared(StringInfo s)
 	LogicalRepRollbackPreparedTxnData rollback;
 
 	logicalrep_read_rollback_prepared(s, &rollback);
+	rose_upstream_identity_check_end(rollback.rollback_end_lsn);
 	rose_apply.remote.commit_lsn = rollback.rollback_end_lsn;
 	rose_batch_ensure();
 	rose_streamed_end_prepared(rollback.xid);

@@ -518,6 +518,25 @@ earliest_of(List *tables)
 	return result;
 }
 
+/*
+ * Where the stream begins with tables that were copied, the earliest of them at that position.  If no other table is live, nobody
+ * needs what comes before.  But a copy has not waited for all that were prepared before its position: one that began late, and was
+ * prepared soon, is in no copy, and a slot of that kind says no more of it than that it has committed.  So what is prepared is received from the
+ * slot's position on.
+ */
+static XLogRecPtr
+beginning_of(const Look *look, XLogRecPtr copied, XLogRecPtr applied)
+{
+	RoseUpstreamSlot slot;
+
+	if (look->live)
+		return Min(copied, applied);
+	if (!rose_apply.sub->two_phase ||
+		!rose_upstream_find_slot(rose_stream_side_connection(), rose_apply.sub->slot_name, &slot) || !slot.two_phase)
+		return copied;
+	return Min(copied, Max(applied, slot.confirmed_lsn));
+}
+
 /* REQUIRES: no open batch. */
 static void
 take_in(const Look *look)
@@ -548,9 +567,7 @@ take_in(const Look *look)
 		return;
 	}
 	ncopied = list_length(copied);
-	lsn = earliest_of(copied);
-	if (look->live)
-		lsn = Min(lsn, applied);
+	lsn = beginning_of(look, earliest_of(copied), applied);
 	move_to(lsn);
 	if (lsn != applied)
 		rose_rewind_to(sub, rose_apply.progress.epoch, applied, tables, copied, lsn);

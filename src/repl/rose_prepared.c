@@ -200,7 +200,9 @@ whole_gid(const char *gid)
 {
 	int			len = strlen(gid);
 
-	return pnstrdup(gid, pg_mbcliplen(gid, len, Min(len, GIDSIZE - 1)));
+	len = pg_mbcliplen(gid, len, Min(len, GIDSIZE - 1));
+	(void) pg_verify_mbstr(GetDatabaseEncoding(), gid, len, false);
+	return pnstrdup(gid, len);
 }
 
 /* The first one, from 1, has what is said of the whole. */

@@ -494,9 +494,15 @@ list_prepared(WalReceiverConn *conn)
 									  "ask which transactions are prepared"))
 	{
 		RosePrepared *prepared = palloc0(sizeof(RosePrepared));
-		char	   *gid;
+		char	   *gid = NULL;
 
-		prepared->xid = (TransactionId) strtoul(lfirst(lc), &gid, 10);
+		/* the view may be anybody's */
+		if (lfirst(lc) != NULL)
+			prepared->xid = (TransactionId) strtoul(lfirst(lc), &gid, 10);
+		if (gid == NULL || *gid != ' ')
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("unexpected answer of the upstream to the question which transactions are prepared")));
 		prepared->gid = gid + 1;
 		prepared->time = GetCurrentTimestamp();
 		prepared->nbytes = -1;
@@ -512,17 +518,22 @@ rose_upstream_note_prepared(WalReceiverConn *conn, const RoseSubscription *sub)
 }
 
 /*
- * Those that were noted, and have ended since.  The stream may begin behind that, and not say so.
+ * Those that were noted, and have ended since.  The stream may begin behind that, and not say so.  An upstream that is not proved to
+ * be the true one yet is asked another time; and a standby shows nothing that is prepared.
  */
 static void
 finish_ended(WalReceiverConn *conn, Oid subid)
 {
 	List	   *noted = rose_prepared_elsewhere(subid);
 	List	   *now;
+	RoseUpstreamIdentity identity;
 	XLogRecPtr	wal_end;
 	ListCell   *lc;
 
-	if (noted == NIL)
+	if (noted == NIL || !XLogRecPtrIsInvalid(rose_apply.start.expected.lsn))
+		return;
+	rose_upstream_identity_ask(conn, &identity);
+	if (identity.in_recovery)
 		return;
 	now = list_prepared(conn);
 	wal_end = rose_upstream_wal_end(conn);	/* after the look: it is behind the end of what is not there any more */
