@@ -379,6 +379,7 @@ static void
 refresh_with_upstream(const RoseSubscription *sub, const char *mapped_before, bool copy_data)
 {
 	struct WalReceiverConn *conn = rose_upstream_connect(sub);
+	bool		all_new = copy_data && rose_subscription_tables(sub->subid) == NIL;
 
 	PG_TRY();
 	{
@@ -388,6 +389,9 @@ refresh_with_upstream(const RoseSubscription *sub, const char *mapped_before, bo
 		rose_upstream_check_publications(conn, sub->publications);
 		rose_repl_drain(sub->subid, ROSE_DRAIN_TIMEOUT_S);
 		rose_sql_refresh_tables(conn, sub, mapped_before, copy_data);
+		/* as if it was made now */
+		if (sub->two_phase && all_new)
+			rose_upstream_note_prepared(conn, sub);
 		rose_upstream_warn_of_origins(conn, sub, InvalidOid);
 	}
 	PG_FINALLY();

@@ -114,6 +114,21 @@ streams();
 down("SELECT rose.wait_for_sync('s', $timeout)");
 equal('accepted', 'added', 't');
 
+# ---- by a refresh, as the notice of CREATE SUBSCRIPTION without a connection says ----
+drop_all();
+up(q{SELECT pg_create_logical_replication_slot('s', 'pgoutput', false, true)});
+down(sprintf q{SELECT rose.create_subscription('s', $$%s$$, '{p}', connect => false, two_phase => true)}, $upstream->connstr('postgres'));
+down('TRUNCATE added');
+my $control = RoseTest::Session->new($replica);
+$control->run("SELECT stop_at('stream-begins', 'wait')");
+down(q{SELECT rose.alter_subscription('s', enabled => true, refresh => true)});
+wait_for_stop($replica);
+lock_rows('refreshed');
+$control->run("SELECT stop_clear(), go_on('stream-begins')");
+$control->end;
+streams();
+equal('refreshed', 't');
+
 # ---- another index ----
 down('CREATE INDEX mine ON rose.subscription_prepared (gid); CREATE UNIQUE INDEX turned ON rose.subscription_prepared (subid, xid, number DESC)');
 like(error_of($replica, "CREATE INDEX ON rose.$_"), qr/cannot create an index with an expression or a WHERE clause/, "not $_")
