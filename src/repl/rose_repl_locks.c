@@ -83,16 +83,18 @@ typedef struct BatchWait
 
 /*
  * Other transactions come before the one that waits, and nobody sees them, because they are in its batch.  (Transactions in progress,
- * of which parts have come, would have to come again, so for their sake these wait.)
+ * of which parts have come, would have to come again, so for their sake these wait; one that was prepared is kept, and would not.)
  */
 static bool
 hides_others(const BatchWait *wait)
 {
+	bool		kept = rose_streamed_is_prepared();
+
 	/* as if those who wait for them could wait for ever */
 	if (ROSE_STOP_POINT_SKIPS("batch-hides"))
 		return false;
 	return !XLogRecPtrIsInvalid(wait->lsn) && rose_apply.batch.first != wait->lsn &&
-		rose_apply.progress.streams == 0 && !rose_streamed_is_replayed();
+		rose_apply.progress.streams == (kept ? 1 : 0) && (kept || !rose_streamed_is_replayed());
 }
 
 /* What is asked for can be served only without this batch. */

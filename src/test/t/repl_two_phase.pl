@@ -203,6 +203,23 @@ streams();
 up("COMMIT PREPARED 'found'");
 equal('and on from there');
 
+# ---- its table is locked here: what came before it is seen all the same ----
+prepare('waits', changes(60555000, 20));
+equal('one more is kept', 'other');
+down(q{SELECT rose.spill('other')});
+alter('enabled => false');
+until_down('SELECT pid IS NULL FROM rose.stat_subscription');
+my $locker = RoseTest::Session->new($replica);
+$locker->run('BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE');
+my $before = up(q{INSERT INTO other SELECT max(id) + 1, 'before it' FROM other RETURNING id});
+up("COMMIT PREPARED 'waits'");
+alter('enabled => true');
+until_down("SELECT count(*) = 1 FROM other WHERE id = $before");
+pass('what came before one that waits for a lock is seen');
+$locker->run('ROLLBACK');
+$locker->end;
+equal('and the one that waited, in the end');
+
 # ---- dropped with what is kept ----
 prepare('dropped', changes(60560000, 50));
 up(q{INSERT INTO other SELECT max(id) + 1, 'between' FROM other});
