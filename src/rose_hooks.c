@@ -98,7 +98,8 @@ rose_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo 
 			IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 			bool		primary = index->indexoid == rose_primary_key_index(relation);
 
-			if (rose_rekey_is_pending(relid, index->indexoid, primary) || rose_index_settings_differ(index))
+			/* one that somebody only thinks of has no file that could be asked for anything */
+			if (index->hypothetical || rose_rekey_is_pending(relid, index->indexoid, primary) || rose_index_settings_differ(index->indexoid))
 			{
 				rel->indexlist = foreach_delete_current(rel->indexlist, cell);
 				continue;

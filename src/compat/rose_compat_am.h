@@ -268,4 +268,15 @@ rose_user_owns_relation(Oid relid, Oid userid)
 #endif
 }
 
+/* 16 brought SQL/JSON constructors. */
+static inline bool
+rose_compat_is_json_constructor(const Node *node)
+{
+#if PG_VERSION_NUM >= 160000
+	return IsA(node, JsonConstructorExpr);
+#else
+	return false;
+#endif
+}
+
 #endif							/* ROSE_COMPAT_AM_H */

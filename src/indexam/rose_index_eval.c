@@ -168,7 +168,7 @@ plan(IndexEval *eval, Node *node)
 static void
 prepare_expressions(IndexEval *eval, const RoseIndexExpr *expr)
 {
-	int			level = rose_index_settings_begin(ROSE_FOLLOWS_TEXT | eval->follows);
+	int			level = rose_index_settings_begin(rose_index_settings_of_folding(eval->follows, eval->lasting));
 	MemoryContext old = MemoryContextSwitchTo(eval->estate->es_query_cxt);
 	ListCell   *cell;
 

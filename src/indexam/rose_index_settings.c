@@ -5,7 +5,7 @@
  *	  rose_index_settings.h.
  *
  * What an index is made of is read from the catalog, for in the relcache entry constants are folded already, by the settings of
- * whoever came first.  That is parsing, so the answer for most indexes, that nothing in them follows anything, is kept for the session.
+ * whoever came first.  That is parsing, and planning, so what comes of it is kept for the session, as long as the relcache entry is.
  *
  * Backend-local; no locks.  Does not evaluate entries (rose_index_eval.c), nor say which functions follow
  * what (util/rose_index_expr.c).
@@ -16,15 +16,14 @@
 
 #include "compat/rose_compat_am.h"	/* first: see there */
 
-#include "access/transam.h"
 #include "lib/stringinfo.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "rewrite/rewriteManip.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
+#include "utils/relcache.h"
 #include "utils/syscache.h"
 
 #include "util/rose_index_expr.h"
@@ -59,6 +58,14 @@ rose_index_settings_begin(int follows)
 		set_to_default("quote_all_identifiers", "off");
 	if (deviates & ROSE_FOLLOWS_TIMEZONE)
 		set_to_default("TimeZone", "GMT");
+	if (deviates & ROSE_FOLLOWS_DATESTYLE)
+		set_to_default("DateStyle", "ISO, MDY");
+	if (deviates & ROSE_FOLLOWS_INTERVALSTYLE)
+		set_to_default("IntervalStyle", "postgres");
+	if (deviates & ROSE_FOLLOWS_XMLBINARY)
+		set_to_default("xmlbinary", "base64");
+	if (deviates & ROSE_FOLLOWS_ABBREVIATIONS)
+		set_to_default("timezone_abbreviations", "Default");
 	return level;
 }
 
@@ -69,69 +76,93 @@ rose_index_settings_end(int level)
 		AtEOXact_GUC(false, level);
 }
 
+/* Literals in functions of users are read as these settings say when the functions are taken apart. */
+int
+rose_index_settings_of_folding(int follows, bool lasting)
+{
+	return ROSE_FOLLOWS_TEXT | follows | (lasting ? 0 : ROSE_FOLLOWS_TIMEZONE | ROSE_FOLLOWS_DATESTYLE | ROSE_FOLLOWS_INTERVALSTYLE);
+}
+
 /* ---- which indexes it is about ---- */
 
-/* Of indexes that follow no settings, by OID, of this session; they leave it with their relcache entry. */
-static HTAB *plain = NULL;
+/* What is known of an index, in this session; it leaves with the relcache entry. */
+typedef struct Known
+{
+	Oid			indexid;		/* hash key */
+	bool		any;			/* it has expressions, or a predicate; else nothing follows */
+	bool		lasting;		/* without functions of users */
+	bool		compared;		/* what core has of it, as of then: */
+	bool		folded_otherwise;
+	int			follows;		/* settings */
+} Known;
+
+static HTAB *known_indexes = NULL;
 
 static void
-forget_plain(Datum arg, Oid relid)
+forget_known(Datum arg, Oid relid)
 {
+	HASH_SEQ_STATUS seq;
+	Known	   *known;
+
 	if (OidIsValid(relid))
-		(void) hash_search(plain, &relid, HASH_REMOVE, NULL);
-	else if (hash_get_num_entries(plain) > 0)
 	{
-		HASH_SEQ_STATUS seq;
-		Oid		   *indexid;
-
-		hash_seq_init(&seq, plain);
-		while ((indexid = hash_seq_search(&seq)) != NULL)
-			(void) hash_search(plain, indexid, HASH_REMOVE, NULL);
+		(void) hash_search(known_indexes, &relid, HASH_REMOVE, NULL);
+		return;
 	}
+	hash_seq_init(&seq, known_indexes);
+	while ((known = hash_seq_search(&seq)) != NULL)
+		(void) hash_search(known_indexes, &known->indexid, HASH_REMOVE, NULL);
 }
 
 static void
-make_plain(void)
+make_known(void)
 {
-	HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(Oid)};
+	HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(Known)};
 
-	if (plain != NULL)
+	if (known_indexes != NULL)
 		return;
-	plain = hash_create("rose indexes that follow no settings", 64, &ctl, HASH_ELEM | HASH_BLOBS);
-	CacheRegisterRelcacheCallback(forget_plain, (Datum) 0);
+	known_indexes = hash_create("rose settings of indexes", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(forget_known, (Datum) 0);
 }
 
-/*
- * Does it follow any, or have functions of users, in which nobody sees it?  If so, *expr is what the catalog has, and *follows the settings
- * that are known.  The index is locked, so it stays what it is.
- */
-static bool
-may_follow(Oid indexid, RoseIndexExpr *expr, int *follows)
+/* As the catalog has it.  The index is locked, so it stays what it is. */
+static void
+read_expr(Oid indexid, RoseIndexExpr *expr)
 {
-	HeapTuple	tuple;
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 
-	make_plain();
-	if (hash_search(plain, &indexid, HASH_FIND, NULL) != NULL)
-		return false;
-	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexid);
 	rose_index_expr_read_tuple(tuple, expr);
 	ReleaseSysCache(tuple);
-	*follows = rose_index_expr_follows(expr);
-	if (*follows != 0 || !rose_index_expr_is_lasting(expr))
-		return true;
-	(void) hash_search(plain, &indexid, HASH_ENTER, NULL);
-	return false;
+}
+
+static Known
+get_known(Oid indexid)
+{
+	Known		known = {.indexid = indexid};
+	Known	   *entry;
+	RoseIndexExpr expr;
+
+	make_known();
+	entry = hash_search(known_indexes, &indexid, HASH_FIND, NULL);
+	if (entry != NULL)
+		return *entry;
+	read_expr(indexid, &expr);
+	known.any = expr.columns != NIL || expr.predicate != NIL;
+	known.lasting = rose_index_expr_is_lasting(&expr);
+	known.follows = rose_index_expr_follows(&expr);
+	*(Known *) hash_search(known_indexes, &indexid, HASH_ENTER, NULL) = known;
+	return known;
 }
 
 /* ---- for the planner ---- */
 
 /* An index's expressions and predicate as core has them in memory, which calls functions of constants, but with the settings that entries are made with. */
 static void
-fold_alike(RoseIndexExpr *expr, int relid, int follows)
+fold_alike(RoseIndexExpr *expr, int follows)
 {
-	int			level = rose_index_settings_begin(ROSE_FOLLOWS_TEXT | follows);
+	int			level = rose_index_settings_begin(follows);
 	Node	   *predicate = eval_const_expressions(NULL, (Node *) make_ands_explicit(expr->predicate));
 
 	expr->columns = (List *) eval_const_expressions(NULL, (Node *) expr->columns);
@@ -139,56 +170,49 @@ fold_alike(RoseIndexExpr *expr, int relid, int follows)
 	rose_index_settings_end(level);
 	fix_opfuncids((Node *) expr->columns);
 	fix_opfuncids((Node *) expr->predicate);
-	if (relid != 1)
-	{
-		ChangeVarNodes((Node *) expr->columns, 1, relid, 0);
-		ChangeVarNodes((Node *) expr->predicate, 1, relid, 0);
-	}
-}
-
-static bool
-is_users(Oid function, void *context)
-{
-	return function >= FirstGenbkiObjectId;
-}
-
-/* Is a user's function called with nothing but constants?  From 18 on, one in SQL keeps what it was planned to with the settings of its first call. */
-static bool
-has_call_of_constants(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if ((IsA(node, FuncExpr) || IsA(node, OpExpr)) && check_functions_in_node(node, is_users, NULL) && !contain_var_clause(node))
-		return true;
-	return expression_tree_walker(node, has_call_of_constants, context);
 }
 
 /*
  * Constants that follow settings are not to be seen any more in what core has of an index: it may have been made by other settings, this
- * session's or those of before.
+ * session's or those of before.  Looked at once for what core has, as functions of users are called in it.
  */
-static bool
-is_folded_otherwise(const IndexOptInfo *info, RoseIndexExpr *expr, int follows)
+static void
+compare_with_core(Known *known)
 {
-	if (rose_index_expr_deviates(ROSE_FOLLOWS_TEXT) != 0 &&
-		(has_call_of_constants((Node *) expr->columns, NULL) || has_call_of_constants((Node *) expr->predicate, NULL)))
-		return true;
-	fold_alike(expr, info->rel->relid, follows);
-	return !equal(expr->columns, info->indexprs) || !equal(expr->predicate, info->indpred);
+	Relation	index = RelationIdGetRelation(known->indexid);
+	RoseIndexExpr core;
+	RoseIndexExpr expr;
+	Known	   *entry;
+
+	if (!RelationIsValid(index))
+		elog(ERROR, "could not open index %u", known->indexid);
+	known->compared = true;
+	core.columns = RelationGetIndexExpressions(index);
+	core.predicate = RelationGetIndexPredicate(index);
+	known->follows |= rose_index_expr_follows(&core);
+	if (known->follows != 0 || !known->lasting)
+	{
+		rose_index_expr_read(index, &expr);
+		fold_alike(&expr, rose_index_settings_of_folding(known->follows, known->lasting));
+		known->folded_otherwise = !equal(expr.columns, core.columns) || !equal(expr.predicate, core.predicate);
+	}
+	RelationClose(index);
+	/* it may have left meanwhile */
+	entry = hash_search(known_indexes, &known->indexid, HASH_FIND, NULL);
+	if (entry != NULL)
+		*entry = *known;
 }
 
 bool
-rose_index_settings_differ(const IndexOptInfo *info)
+rose_index_settings_differ(Oid indexid)
 {
-	RoseIndexExpr core = {.columns = info->indexprs,.predicate = info->indpred};
-	RoseIndexExpr expr;
-	int			follows;
+	Known		known;
 
-	/* one that somebody only thinks of is in no catalog */
-	if (info->hypothetical || (core.columns == NIL && core.predicate == NIL))
-		return false;
-	return rose_index_expr_deviates(rose_index_expr_follows(&core)) != 0 ||
-		(may_follow(info->indexoid, &expr, &follows) && is_folded_otherwise(info, &expr, follows));
+	known = get_known(indexid);
+	if (known.any && !known.compared)
+		compare_with_core(&known);
+	/* what functions of users follow is not to be seen; from 18 on, those in SQL even keep what they were planned to by the settings of their first call */
+	return known.folded_otherwise || rose_index_expr_deviates(known.follows | (known.lasting ? 0 : ROSE_FOLLOWS_TEXT)) != 0;
 }
 
 /* ---- for ON CONFLICT ---- */
@@ -196,7 +220,7 @@ rose_index_settings_differ(const IndexOptInfo *info)
 static char *
 name_settings(int deviates)
 {
-	static const char *const names[] = {"extra_float_digits", "bytea_output", "quote_all_identifiers", "TimeZone"};
+	static const char *const names[] = {"extra_float_digits", "bytea_output", "quote_all_identifiers", "TimeZone", "DateStyle", "IntervalStyle", "xmlbinary", "timezone_abbreviations"};
 	StringInfoData list;
 
 	initStringInfo(&list);
@@ -209,13 +233,11 @@ name_settings(int deviates)
 void
 rose_index_settings_check_arbiter(Relation index)
 {
-	RoseIndexExpr expr;
-	int			follows;
 	int			deviates;
 
-	if (!index->rd_index->indisunique || !rose_index_expr_is_any(index) || !may_follow(RelationGetRelid(index), &expr, &follows))
+	if (!index->rd_index->indisunique || !rose_index_expr_is_any(index))
 		return;
-	deviates = rose_index_expr_deviates(follows);
+	deviates = rose_index_expr_deviates(get_known(RelationGetRelid(index)).follows);
 	if (deviates != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

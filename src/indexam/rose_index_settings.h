@@ -18,14 +18,15 @@
 
 #include "utils/rel.h"
 
-struct IndexOptInfo;
-
 /* What is evaluated up to the end has the defaults of these settings (ROSE_FOLLOWS_*).  Returns what that wants; if an error is raised, the end of the (sub)transaction does it. */
 extern int	rose_index_settings_begin(int follows);
 extern void rose_index_settings_end(int level);
 
+/* Those that constants in an index are folded with, of which it follows some; lasting: it has no functions of users. */
+extern int	rose_index_settings_of_folding(int follows, bool lasting);
+
 /* Are its entries of text as the session does not write it? */
-extern bool rose_index_settings_differ(const struct IndexOptInfo *info);
+extern bool rose_index_settings_differ(Oid indexid);
 
 /*
  * ON CONFLICT is about to look for a value that core has computed, as the session has it: an error if entries may have another

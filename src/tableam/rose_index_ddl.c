@@ -198,7 +198,7 @@ check_lasting(Relation rel, const char *name, HeapTuple pg_index)
 	/* ON CONFLICT looks for the value that the session's settings give */
 	if (rose_index_expr_follows(&expr) != 0 && !IsBinaryUpgrade)
 		refuse_kind(rel, name,
-					"Text of floats, geometric values and bytea, and quote_ident(), are written as settings say, so they cannot be unique in an expression of an index.",
+					"Text of floats, geometric values and bytea, quote_ident(), and age() of times with time zone, are as settings say, so they cannot be unique in an expression of an index.",
 					"Index the column itself, or store the expression in a generated column, and index that.");
 }
 

@@ -37,6 +37,7 @@
 #include "lsm/write/rose_lock_row.h"
 #include "lsm/write/rose_modify.h"
 #include "lsm/write/rose_unique_recheck.h"
+#include "indexam/rose_index_settings.h"
 #include "tableam/rose_slot.h"
 #include "tableam/rose_tableam.h"
 
@@ -246,6 +247,19 @@ insert_speculatively(RoseTree *tree, TupleTableSlot *slot, CommandId cid, RoseDu
 	return false;
 }
 
+/* Core looks for the other row by what the session's settings make of the new one, if it does: it would find none, again and again. */
+static void
+check_arbiter(Oid indexid)
+{
+	Relation	index;
+
+	if (!OidIsValid(indexid))
+		return;
+	index = index_open(indexid, NoLock);
+	rose_index_settings_check_arbiter(index);
+	index_close(index, NoLock);
+}
+
 /*
  * ON CONFLICT.  The key, and values of unique indexes, are checked and written in one step,
  * so there is no tentative row that others could wait for.  A conflict is reported by the
@@ -264,6 +278,7 @@ rose_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
 	speculation_cid = cid;
 	if (insert_speculatively(tree, slot, cid, &duplicate))
 	{
+		check_arbiter(duplicate.indexid);
 		rose_primary_key_set_conflict(rel, &duplicate.indexid);
 		rose_tid_set_not_inserted(tree, duplicate.indexid, &slot->tts_tid);
 		return;

@@ -32,8 +32,10 @@
 #include "utils/bytea.h"
 #include "utils/float.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/xml.h"
 
 #include "util/rose_index_expr.h"
 
@@ -99,20 +101,31 @@ rose_index_expr_depends(const RoseIndexExpr *expr, int natts)
 
 /* ---- what lasts ---- */
 
+/* A name of a zone is looked for among abbreviations, which are a setting, and in files. */
 static bool
-function_may_change(Oid function, void *context)
+reads_zone(Oid function)
 {
 	switch (function)
 	{
 		case F_TIMEZONE_TEXT_TIMESTAMP:
 		case F_TIMEZONE_TEXT_TIMESTAMPTZ:
 		case F_TIMEZONE_TEXT_TIMETZ:
-		case F_PG_WALFILE_NAME:
-		case F_PG_WALFILE_NAME_OFFSET:
+#ifdef F_DATE_ADD_TIMESTAMPTZ_INTERVAL_TEXT
+		case F_DATE_ADD_TIMESTAMPTZ_INTERVAL_TEXT:
+		case F_DATE_SUBTRACT_TIMESTAMPTZ_INTERVAL_TEXT:
+#endif
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT:
 			return true;
 		default:
-			return function >= FirstGenbkiObjectId;
+			return false;
 	}
+}
+
+static bool
+function_may_change(Oid function, void *context)
+{
+	return reads_zone(function) || function == F_PG_WALFILE_NAME || function == F_PG_WALFILE_NAME_OFFSET ||
+		function >= FirstGenbkiObjectId;
 }
 
 static int
@@ -137,7 +150,7 @@ followed_by(Oid function)
 		case F_AGE_TIMESTAMPTZ_TIMESTAMPTZ:
 			return ROSE_FOLLOWS_TIMEZONE;
 		default:
-			return 0;
+			return reads_zone(function) ? ROSE_FOLLOWS_ABBREVIATIONS : 0;
 	}
 }
 
@@ -181,6 +194,10 @@ find_followed(Node *node, void *context)
 		add_followed_by_text_of(((FuncExpr *) node)->args, context);
 	else if (IsA(node, OpExpr) && check_functions_in_node(node, writes_any, NULL))
 		add_followed_by_text_of(((OpExpr *) node)->args, context);
+	else if (rose_compat_is_json_constructor(node))
+		*(int *) context |= ROSE_FOLLOWS_FLOAT_DIGITS | ROSE_FOLLOWS_BYTEA_OUTPUT;
+	else if (IsA(node, XmlExpr))
+		*(int *) context |= ROSE_FOLLOWS_TEXT | ROSE_FOLLOWS_TIMEZONE | ROSE_FOLLOWS_INTERVALSTYLE | ROSE_FOLLOWS_XMLBINARY;
 	return expression_tree_walker(node, find_followed, context);
 }
 
@@ -273,5 +290,13 @@ rose_index_expr_deviates(int follows)
 		result |= ROSE_FOLLOWS_QUOTE_ALL;
 	if ((follows & ROSE_FOLLOWS_TIMEZONE) && !(pg_get_timezone_offset(session_timezone, &offset) && offset == 0))
 		result |= ROSE_FOLLOWS_TIMEZONE;
+	if (DateStyle != USE_ISO_DATES || DateOrder != DATEORDER_MDY)
+		result |= ROSE_FOLLOWS_DATESTYLE;
+	if (IntervalStyle != INTSTYLE_POSTGRES)
+		result |= ROSE_FOLLOWS_INTERVALSTYLE;
+	if ((follows & ROSE_FOLLOWS_ABBREVIATIONS) && strcmp(GetConfigOption("timezone_abbreviations", false, false), "Default") != 0)
+		result |= ROSE_FOLLOWS_ABBREVIATIONS;
+	if (xmlbinary != XMLBINARY_BASE64)
+		result |= ROSE_FOLLOWS_XMLBINARY;
 	return result & follows;
 }

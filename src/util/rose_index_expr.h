@@ -52,6 +52,10 @@ extern bool rose_index_expr_is_lasting(const RoseIndexExpr *expr);
 #define ROSE_FOLLOWS_QUOTE_ALL		0x04	/* quote_all_identifiers */
 #define ROSE_FOLLOWS_TEXT			0x07	/* all of these, by which texts are written */
 #define ROSE_FOLLOWS_TIMEZONE		0x08
+#define ROSE_FOLLOWS_DATESTYLE		0x10	/* only how literals are read */
+#define ROSE_FOLLOWS_INTERVALSTYLE	0x20	/* as before, and in XML */
+#define ROSE_FOLLOWS_XMLBINARY		0x40
+#define ROSE_FOLLOWS_ABBREVIATIONS	0x80	/* of time zones */
 
 extern int	rose_index_expr_follows(const RoseIndexExpr *expr);
 
