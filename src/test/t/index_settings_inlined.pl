@@ -78,6 +78,8 @@ foreach my $case (
 {
 	my ($index, $statement, $what) = @$case;
 
+	# since 17 indexes are built with a search_path of their own, so such a function has none
+	next if $index eq $f && $node->pg_version >= 17;
 	sql("DROP TABLE IF EXISTS t; SET search_path = s, public; CREATE TABLE public.t (id int PRIMARY KEY, x text) USING rose; $index; INSERT INTO t VALUES (1, 'a'); GRANT ALL ON t TO bob");
 	is((sql("SET search_path = s, public; SELECT count(*) FROM t WHERE id = 1; $statement") =~ /(\w+)\z/)[0], 'a', $what);
 }
