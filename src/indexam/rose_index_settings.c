@@ -31,11 +31,21 @@
 
 /* ---- the same for everybody ---- */
 
-static void
-set_to_default(const char *name, const char *value)
+static const struct
 {
-	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
+	int			follows;
+	const char *name;
+	const char *value;			/* by default */
+}			settings[] = {
+	{ROSE_FOLLOWS_FLOAT_DIGITS, "extra_float_digits", "1"},
+	{ROSE_FOLLOWS_BYTEA_OUTPUT, "bytea_output", "hex"},
+	{ROSE_FOLLOWS_QUOTE_ALL, "quote_all_identifiers", "off"},
+	{ROSE_FOLLOWS_TIMEZONE, "TimeZone", "GMT"},
+	{ROSE_FOLLOWS_DATESTYLE, "DateStyle", "ISO, MDY"},
+	{ROSE_FOLLOWS_INTERVALSTYLE, "IntervalStyle", "postgres"},
+	{ROSE_FOLLOWS_XMLBINARY, "xmlbinary", "base64"},
+	{ROSE_FOLLOWS_ABBREVIATIONS, "timezone_abbreviations", "Default"}
+};
 
 /*
  * Some functions of core's that count as immutable write text as the session wants it.  Who takes an entry out computes
@@ -50,22 +60,9 @@ rose_index_settings_begin(int follows)
 	if (likely(deviates == 0))
 		return 0;
 	level = NewGUCNestLevel();
-	if (deviates & ROSE_FOLLOWS_FLOAT_DIGITS)
-		set_to_default("extra_float_digits", "1");
-	if (deviates & ROSE_FOLLOWS_BYTEA_OUTPUT)
-		set_to_default("bytea_output", "hex");
-	if (deviates & ROSE_FOLLOWS_QUOTE_ALL)
-		set_to_default("quote_all_identifiers", "off");
-	if (deviates & ROSE_FOLLOWS_TIMEZONE)
-		set_to_default("TimeZone", "GMT");
-	if (deviates & ROSE_FOLLOWS_DATESTYLE)
-		set_to_default("DateStyle", "ISO, MDY");
-	if (deviates & ROSE_FOLLOWS_INTERVALSTYLE)
-		set_to_default("IntervalStyle", "postgres");
-	if (deviates & ROSE_FOLLOWS_XMLBINARY)
-		set_to_default("xmlbinary", "base64");
-	if (deviates & ROSE_FOLLOWS_ABBREVIATIONS)
-		set_to_default("timezone_abbreviations", "Default");
+	for (int i = 0; i < lengthof(settings); i++)
+		if (deviates & settings[i].follows)
+			(void) set_config_option(settings[i].name, settings[i].value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	return level;
 }
 
@@ -220,13 +217,12 @@ rose_index_settings_differ(Oid indexid)
 static char *
 name_settings(int deviates)
 {
-	static const char *const names[] = {"extra_float_digits", "bytea_output", "quote_all_identifiers", "TimeZone", "DateStyle", "IntervalStyle", "xmlbinary", "timezone_abbreviations"};
 	StringInfoData list;
 
 	initStringInfo(&list);
-	for (int i = 0; i < lengthof(names); i++)
-		if (deviates & (1 << i))
-			appendStringInfo(&list, "%s%s", list.len > 0 ? ", " : "", names[i]);
+	for (int i = 0; i < lengthof(settings); i++)
+		if (deviates & settings[i].follows)
+			appendStringInfo(&list, "%s%s", list.len > 0 ? ", " : "", settings[i].name);
 	return list.data;
 }
 
